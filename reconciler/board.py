@@ -1,0 +1,59 @@
+"""Where loop and gateway meet: the loop publishes snapshots here, the gateway reads them. Neither imports the other."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.core.machine import State
+from reconciler.core.status import Condition
+from reconciler.core.types import Plan, World
+from reconciler.manifest.applied import Applied
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the action in flight is; for people."""
+
+    model: str
+    #: "loading", "draining", "stopping" or "settling".
+    doing: str
+    since: float
+    #: Seconds it is expected to take, from earlier loads; None = not known yet.
+    expected: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything the loop knows at the end of one pass. Times are monotonic seconds."""
+
+    at: float
+    applied: Applied
+    world: World
+    plan: Plan
+    state: State
+    #: Conditions of the manifest itself ("ManifestValid", "Ready" ...), and of each model by name.
+    manifest_conditions: tuple[Condition, ...]
+    model_conditions: Mapping[str, tuple[Condition, ...]]
+    progress: Progress | None = None
+    #: Diagnostics of a newer manifest that was refused, one rendered line each; empty = the newest is in force.
+    refused: tuple[str, ...] = ()
+    #: Identity of this run, for `status` and for telling two managers apart.
+    pid: int = 0
+    version: str = ""
+    log_paths: Mapping[str, str] = field(default_factory=dict)
+
+
+class Board:
+    """The newest snapshot, and the two things people may ask of the loop that are not about one model."""
+
+    def __init__(self) -> None:
+        self.snapshot: Snapshot | None = None
+        #: Set by the loop's owner; called by POST /api/v1/stop.
+        self.request_stop: Callable[[], None] = lambda: None
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot; readers always see a whole one."""
+        self.snapshot = snapshot
+
+    def resolve(self, model_id: str) -> str | None:
+        """Return the model that serves `model_id` (a name or an alias), or None if nobody does."""
+        return self.snapshot.applied.routes.get(model_id) if self.snapshot else None

@@ -1,0 +1,61 @@
+"""What starts a model: every setting that, when changed, means the process must be replaced."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a model is for; the gateway routes by it and engines choose flags by it."""
+
+    CHAT = "chat"
+    COMPLETION = "completion"
+    EMBEDDING = "embedding"
+    RERANK = "rerank"
+
+
+class LoadMode(StrEnum):
+    """How weights come into memory (the names are llama.cpp's)."""
+
+    AUTO = "auto"
+    NONE = "none"
+    MMAP = "mmap"
+    MLOCK = "mlock"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """Everything an engine needs to start one model. Paths are absolute; nothing here is a policy."""
+
+    model: str
+    engine: str
+    #: argv of the `command` engine, or the server binary (one item) another engine should use; empty = its default.
+    command: tuple[str, ...] = ()
+    #: Absolute path of the weights; None for engines that need none.
+    weights: str | None = None
+    role: Role = Role.CHAT
+    #: Tokens one request may use, prompt and answer together; None = the model's own length.
+    context_tokens: int | None = None
+    #: Requests served side by side, each with `context_tokens`.
+    slots: int = 1
+    cache_type: str = "f16"
+    load_mode: LoadMode = LoadMode.AUTO
+    #: Working directory of the process, absolute.
+    cwd: str = "/"
+    env: tuple[tuple[str, str], ...] = ()
+    args: tuple[str, ...] = ()
+    #: A fixed port, or None for one from the machine's range.
+    port: int | None = None
+    #: Path that answers 200 when a `command` server is ready.
+    health_path: str = "/health"
+
+
+def launch_digest(spec: LaunchSpec) -> str:
+    """Return 16 hex digits that change exactly when the process must be replaced.
+
+    >>> launch_digest(LaunchSpec("a", "command")) == launch_digest(LaunchSpec("a", "command", slots=2))
+    False
+    """
+    text = json.dumps(asdict(spec), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

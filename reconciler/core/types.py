@@ -1,0 +1,294 @@
+"""The nouns. Frozen, hashable, compared by value; bytes are `int`, seconds are `float`, tuples are sorted by name.
+
+Times (`now`, `at`, `loaded_at` ...) are readings of one monotonic clock; wall time never enters a decision.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Residency(StrEnum):
+    """When a model is in memory. See docs/manifest.md."""
+
+    PINNED = "pinned"
+    WARM = "warm"
+    ON_DEMAND = "on_demand"
+    TRANSIENT = "transient"
+
+
+class MayPreempt(StrEnum):
+    """Whom a model may displace: nobody, lower priorities only, or its equals too."""
+
+    NONE = "none"
+    LOWER = "lower"
+    EQUAL = "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """What the manifest wants of one model, as far as deciding needs it."""
+
+    name: str
+    #: Launch digest: differs from a running instance's digest = that process must be replaced.
+    digest: str
+    priority: int = 500
+    residency: Residency = Residency.ON_DEMAND
+    #: Bytes held once loaded, when the manifest states them; None = ask the engine (`Preflight.steady`).
+    steady: int | None = None
+    #: Bytes needed while loading, when the manifest states them; None = as steady.
+    peak: int | None = None
+    #: Seconds without a request after which the model is unloaded; None = never.
+    idle_ttl: float | None = None
+    #: Seconds a freshly loaded model is safe from being displaced.
+    min_resident: float = 0.0
+    may_preempt: MayPreempt = MayPreempt.EQUAL
+    #: Seconds: a load is given up after this, a drain is cut after this, TERM becomes KILL after this.
+    load_timeout: float = 120.0
+    drain_timeout: float = 30.0
+    stop_grace: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The desired state: all models, sorted by name, and the memory they may use together."""
+
+    models: tuple[ModelSpec, ...]
+    #: Count of changes of the normalised content; comments and order do not count.
+    generation: int = 0
+    #: Upper bound on the machine's memory in bytes; None = what the machine and its limits offer.
+    memory: int | None = None
+    #: Kept for the system: a fraction of the memory (float) or bytes (int).
+    reserve: float | int = 0.1
+
+    def __post_init__(self) -> None:
+        names = [m.name for m in self.models]
+        if names != sorted(set(names)):
+            raise ValueError("models must be sorted by name, each name once")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What was read of the machine's memory, in bytes. None = could not be read: then nothing is loaded for it.
+
+    `total` and `available` already respect the control groups above us (the smaller of host and each level).
+    """
+
+    total: int | None
+    available: int | None
+    #: Where the figures come from, or why they are missing; for people.
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One process (tree) of ours that serves, or is about to serve, a model."""
+
+    model: str
+    digest: str
+    pid: int
+    #: Start time of the pid in clock ticks since boot; with the pid it names the process for good.
+    started: int
+    port: int
+    ready: bool
+    #: Bytes nobody but this process tree can give back (anonymous, shared, swapped, locked); None = unknown.
+    committed: int | None
+    #: Bytes of mapped weights resident now; droppable by the kernel, needed to run at speed; None = unknown.
+    warm: int | None
+    #: When it became ready (or was adopted), and when its last request ended; monotonic seconds.
+    loaded_at: float
+    last_used: float
+    #: Requests served since it was loaded.
+    served: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What clients and people want of one model right now. Level, not edge: a snapshot, never an event."""
+
+    model: str
+    #: Requests being served (leases held on the running process).
+    active: int = 0
+    #: Requests waiting for the model to be loaded.
+    waiting: int = 0
+    #: Arrival of the longest-waiting request, monotonic seconds; None if nobody waits.
+    oldest: float | None = None
+    #: A person asked for a load (`reconcile load`); stays until it is ready.
+    wanted: bool = False
+    #: A person asked for it to go (`reconcile evict`); stays until somebody asks for the model again.
+    dismissed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What the files and the engine say about starting a model, without starting it."""
+
+    model: str
+    #: Why it cannot be started now (CamelCase reason, sentence), or None.
+    reason: str | None = None
+    message: str = ""
+    #: Estimated bytes once loaded and while loading; None = unknown, then the manifest must say.
+    steady: int | None = None
+    peak: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What is remembered of one exact launch (model + digest), also while it is not running."""
+
+    model: str
+    digest: str
+    #: Highest bytes measured (committed + warm) since this launch is known; 0 = never measured.
+    peak: int = 0
+    #: Failures in a row; `retry_at` (monotonic) is when the next try is due.
+    failures: int = 0
+    retry_at: float | None = None
+    last_error: str = ""
+    #: Seconds the last load took from start to ready; None = never loaded.
+    load_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One look at the machine. `seq` grows by one each look."""
+
+    seq: int
+    at: float
+    memory: Memory
+    instances: tuple[Instance, ...] = ()
+    demands: tuple[Demand, ...] = ()
+    preflights: tuple[Preflight, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a decision may look at besides the manifest and the time."""
+
+    observation: Observation
+    ledger: tuple[LedgerEntry, ...] = ()
+
+
+class Reason(StrEnum):
+    """Why a step is taken or a model is left as it is. Specific enough to stand alone in a log."""
+
+    # load
+    PINNED = "Pinned"
+    WARM = "Warm"
+    DEMANDED = "Demanded"
+    REQUESTED = "Requested"
+    # evict
+    MAKE_ROOM = "MakeRoom"
+    OVER_BUDGET = "OverBudget"
+    DRIFTED = "Drifted"
+    REMOVED = "Removed"
+    DUPLICATE = "Duplicate"
+    IDLE_EXPIRED = "IdleExpired"
+    TRANSIENT_DONE = "TransientDone"
+    DISMISSED = "Dismissed"
+    # keep
+    IN_USE = "InUse"
+    RESIDENT = "Resident"
+    LOADING = "Loading"
+    # blocked or cold
+    NOT_WANTED = "NotWanted"
+    NO_ROOM = "NoRoom"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    NEVER_FITS = "NeverFits"
+    SIZE_UNKNOWN = "SizeUnknown"
+    MEMORY_UNKNOWN = "MemoryUnknown"
+    NOT_STARTABLE = "NotStartable"
+    BACKING_OFF = "BackingOff"
+    VICTIMS_BUSY = "VictimsBusy"
+    OUTRANKED = "Outranked"
+
+
+class Outcome(StrEnum):
+    """What the plan says of a model. The value is the symbol that people see."""
+
+    LOAD = "+"
+    EVICT = "-"
+    RELOAD = "-/+"
+    KEEP = "="
+    BLOCKED = "!"
+    COLD = "."
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Start a model. `needs` bytes are reserved until it is ready."""
+
+    model: str
+    digest: str
+    needs: int
+    reason: Reason
+    detail: str = ""
+    #: Planned free bytes after this step.
+    free: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Stop one process, named by (pid, started)."""
+
+    model: str
+    pid: int
+    started: int
+    frees: int
+    reason: Reason
+    #: For MakeRoom: the model that displaced it.
+    for_model: str | None = None
+    #: It has requests in flight: they get until the drain deadline.
+    drain: bool = False
+    detail: str = ""
+    free: int = 0
+
+
+Step = Load | Evict
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one model and why. Every model of the manifest and of the observation has one."""
+
+    model: str
+    outcome: Outcome
+    reason: Reason
+    #: Bytes it holds or would need; None = unknown.
+    size: int | None = None
+    detail: str = ""
+    #: Seconds from now until a blocked model is tried again by itself; None = when something changes.
+    retry_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The memory line of a plan, in bytes. None = unknown."""
+
+    #: What models may hold together.
+    budget: int | None = None
+    #: What loaded models are charged.
+    held: int | None = None
+    #: What a load in progress has reserved.
+    reserved: int = 0
+    #: What could be loaded now without evicting anyone (never more than `budget - held - reserved`).
+    free: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Ordered steps, of which only the head is ever performed, and a verdict for every model."""
+
+    #: Generation and observation this plan was made from.
+    generation: int
+    seq: int
+    account: Account
+    steps: tuple[Step, ...] = ()
+    verdicts: tuple[Verdict, ...] = field(default=())
+
+    @property
+    def head(self) -> Step | None:
+        """The only step that may be performed before the world is observed again."""
+        return self.steps[0] if self.steps else None
+
+    def verdict(self, model: str) -> Verdict | None:
+        """The verdict of one model, or None if nobody knows it."""
+        return next((v for v in self.verdicts if v.model == model), None)
