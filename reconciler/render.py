@@ -1,0 +1,1 @@
+"""Plan, status and diagnostics as text or JSON: the only place that builds sentences."""
