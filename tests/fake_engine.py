@@ -1,0 +1,457 @@
+"""A scripted stand-in for a model server: one file, standard library only, listening within 50 ms.
+
+Run it as `python tests/fake_engine.py --port N [options]`; unknown options are ignored: any argv can be tried.
+It speaks HTTP/1.1 by hand, because `http.server` alone takes longer to import than all the rest.
+It answers GET /health, /v1/models, /echo and /stats, POST on any path (OpenAI-shaped), and idles on a WebSocket.
+It ends itself after 15 minutes, so that nothing a failed test leaves behind stays for long.
+"""
+
+import argparse
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+LIFETIME_SECONDS = 900
+MIB = 1 << 20
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection before the answer was complete."""
+
+
+class Stats:
+    """What happened so far; GET /stats shows it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.requests = 0
+        self.active = 0
+        self.most_active = 0
+        #: Wall-clock seconds at which a client was seen to have left early.
+        self.closed_early: list[float] = []
+        self.last_bodies: list[dict[str, object]] = []
+
+    def begin(self) -> None:
+        with self.lock:
+            self.requests += 1
+            self.active += 1
+            self.most_active = max(self.most_active, self.active)
+
+    def end(self) -> None:
+        with self.lock:
+            self.active -= 1
+
+    def left(self) -> None:
+        with self.lock:
+            self.closed_early.append(time.time())
+        say(f"client closed early at {time.time():.3f}")
+
+    def body(self, body: bytes, headers: dict[str, str]) -> None:
+        import hashlib
+
+        framing = {
+            k: headers[k] for k in ("content-length", "transfer-encoding", "content-type") if k in headers
+        }
+        entry: dict[str, object] = {"sha256": hashlib.sha256(body).hexdigest(), "length": len(body)}
+        with self.lock:
+            self.last_bodies = [*self.last_bodies[-49:], {**entry, "headers": framing}]
+
+    def show(self) -> dict[str, object]:
+        names = ("requests", "active", "most_active", "closed_early", "last_bodies")
+        with self.lock:
+            return {name: getattr(self, name) for name in names}
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line; what is not known is left alone."""
+    p = argparse.ArgumentParser(allow_abbrev=False, description=__doc__.splitlines()[0] if __doc__ else "")
+    p.add_argument("--host", default="127.0.0.1")
+    p.add_argument("--port", type=int, default=0)
+    p.add_argument("--v6only", action="store_true")
+    p.add_argument("--load", type=float, default=0.0, help="seconds of 503 on /health")
+    p.add_argument("--rss-mib", type=int, default=0, help="anonymous memory touched at start")
+    p.add_argument("--grow-mib", type=int, default=0, help="anonymous memory touched once ready")
+    p.add_argument("--ignore-term", action="store_true")
+    p.add_argument(
+        "--exit", type=int, default=None, help="exit with this code (negative: die of that signal)"
+    )
+    p.add_argument("--after", type=float, default=0.0, help="seconds before --exit")
+    p.add_argument("--think", type=float, default=0.0, help="seconds before a POST is answered")
+    p.add_argument("--stream", type=int, default=None, help="number of SSE events")
+    p.add_argument("--delay", type=float, default=0.0, help="seconds between SSE events")
+    p.add_argument("--cut-after", type=int, default=None, help="break the connection after this many events")
+    p.add_argument(
+        "--odd-stream", action="store_true", help="comments, one 700 KB line, one emoji in two chunks"
+    )
+    p.add_argument("--gzip", action="store_true", help="compress for clients that accept it")
+    p.add_argument("--status", type=int, default=200, help="status of every POST")
+    p.add_argument("--retry-after", default=None)
+    p.add_argument("--api-key", default=None)
+    p.add_argument("--print-mib", type=int, default=0, help="MiB of 200-byte log lines at start")
+    p.add_argument("--worker", action="store_true", help="fork a child that lives on in its own session")
+    return p.parse_known_args()[0]
+
+
+ARGS = argparse.Namespace()
+STATS = Stats()
+STARTED = time.monotonic()
+HELD: list[bytearray] = []
+
+
+def say(text: str) -> None:
+    """Log one line."""
+    print(text, flush=True)
+
+
+def ready() -> bool:
+    """Return whether the scripted load is over."""
+    return time.monotonic() - STARTED >= float(ARGS.load)
+
+
+def watch_while(sock: socket.socket, seconds: float) -> None:
+    """Wait, raising `ClientGoneError` as soon as the client closes."""
+    end = time.monotonic() + seconds
+    while True:
+        left = end - time.monotonic()
+        readable = select.select([sock], [], [], max(0.0, left))[0]
+        if readable:
+            try:
+                if not sock.recv(1, socket.MSG_PEEK):
+                    raise ClientGoneError
+            except OSError as error:
+                raise ClientGoneError from error
+            time.sleep(
+                min(0.01, max(0.0, left))
+            )  # the next request is already here: keep waiting for this one
+        if time.monotonic() >= end:
+            return
+
+
+class Connection:
+    """One client connection, kept alive over several requests."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.file = sock.makefile("rb")
+        self.method = self.path = ""
+        self.headers: dict[str, str] = {}
+
+    def serve(self) -> None:
+        try:
+            while self.read_head():
+                if self.method in ("GET", "HEAD"):
+                    self.get()
+                else:
+                    self.post()
+                if self.headers.get("connection", "").lower() == "close":
+                    break
+        except ClientGoneError:
+            STATS.left()
+        except OSError as error:
+            say(f"connection lost: {error}")
+        finally:
+            self.file.close()
+            self.sock.close()
+
+    def read_head(self) -> bool:
+        line = self.file.readline(65536).decode("latin-1").split()
+        if len(line) != 3:
+            return False
+        self.method, self.path, self.headers = line[0], line[1], {}
+        while (header := self.file.readline(65536)) not in (b"\r\n", b"\n", b""):
+            name, _, value = header.decode("latin-1").partition(":")
+            self.headers[name.strip().lower()] = value.strip()
+        return True
+
+    def read_body(self) -> bytes:
+        if self.headers.get("expect", "").lower() == "100-continue":
+            self.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self.headers.get("transfer-encoding", "").lower() != "chunked":
+            length = int(self.headers.get("content-length", "0"))
+            body = self.file.read(length)
+            if len(body) < length:
+                raise ClientGoneError
+            return body
+        parts = []
+        while size := int(self.file.readline().split(b";")[0] or b"0", 16):
+            parts.append(self.file.read(size))
+            self.file.readline()
+        while self.file.readline() not in (b"\r\n", b"\n", b""):
+            pass
+        return b"".join(parts)
+
+    def send(self, status: int, value: object, extra: tuple[tuple[str, str], ...] = ()) -> None:
+        data = json.dumps(value).encode()
+        headers = [("Content-Type", "application/json"), *extra]
+        if self.compresses():
+            import gzip
+
+            data = gzip.compress(data)
+            headers.append(("Content-Encoding", "gzip"))
+        headers.append(("Content-Length", str(len(data))))
+        self.sock.sendall(head(status, headers) + (b"" if self.method == "HEAD" else data))
+
+    def compresses(self) -> bool:
+        return bool(ARGS.gzip) and "gzip" in self.headers.get("accept-encoding", "")
+
+    def refused(self) -> bool:
+        if ARGS.api_key is None or self.headers.get("authorization") == f"Bearer {ARGS.api_key}":
+            return False
+        self.send(401, error_body("Invalid API Key", "authentication_error", 401))
+        return True
+
+    def get(self) -> None:
+        path = self.path.partition("?")[0]
+        if self.headers.get("upgrade", "").lower() == "websocket":
+            self.websocket()
+        elif path == "/health":
+            if ready():
+                self.send(200, {"status": "ok"})
+            else:
+                self.send(503, error_body("Loading model", "unavailable_error", 503))
+        elif path == "/echo":
+            env = os.environ.get("GREETING")
+            self.send(200, {"argv": sys.argv, "cwd": os.getcwd(), "env": env, "pid": os.getpid()})
+        elif path == "/stats":
+            self.send(200, STATS.show())
+        elif path == "/v1/models":
+            if not self.refused():
+                entry = {"id": "fake", "object": "model", "created": 0, "owned_by": "fake"}
+                self.send(200, {"object": "list", "data": [entry]})
+        else:
+            self.send(404, error_body(f"no such path: {self.path}", "not_found_error", 404))
+
+    def post(self) -> None:
+        STATS.begin()
+        try:
+            body = self.read_body()
+            STATS.body(body, self.headers)
+            if self.refused():
+                return
+            if not ready():
+                self.send(503, error_body("Loading model", "unavailable_error", 503))
+                return
+            watch_while(self.sock, ARGS.think)
+            if ARGS.status != 200:
+                extra = (("Retry-After", ARGS.retry_after),) if ARGS.retry_after else ()
+                self.send(
+                    ARGS.status, error_body(f"scripted {ARGS.status}", "fake_error", ARGS.status), extra
+                )
+                return
+            self.answer(body)
+        finally:
+            STATS.end()
+
+    def answer(self, body: bytes) -> None:
+        try:
+            asked = json.loads(body)
+        except ValueError:
+            asked = {}
+        asked = asked if isinstance(asked, dict) else {}
+        path = self.path.partition("?")[0]
+        if path.endswith("/embeddings"):
+            self.send(200, embeddings(asked))
+        elif asked.get("stream", ARGS.stream is not None):
+            self.stream(asked)
+        else:
+            self.send(200, completion(asked, chat=path.endswith("chat/completions")))
+
+    def stream(self, asked: dict[str, object]) -> None:
+        headers = [
+            ("Content-Type", "text/event-stream"),
+            ("Cache-Control", "no-store"),
+            ("X-Accel-Buffering", "no"),
+        ]
+        packer = None
+        if self.compresses():
+            import zlib
+
+            packer = zlib.compressobj(wbits=31)
+            headers.append(("Content-Encoding", "gzip"))
+        self.sock.sendall(head(200, [*headers, ("Transfer-Encoding", "chunked")]))
+        for number, (pause, piece) in enumerate(events(asked)):
+            watch_while(self.sock, pause)
+            if ARGS.cut_after is not None and number >= ARGS.cut_after:
+                raise OSError("cut on purpose")
+            if packer is not None:
+                import zlib
+
+                piece = packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH)
+            self.chunk(piece)
+        if packer is not None:
+            self.chunk(packer.flush())
+        self.sock.sendall(b"0\r\n\r\n")
+
+    def chunk(self, data: bytes) -> None:
+        try:
+            self.sock.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+        except OSError as error:
+            raise ClientGoneError from error
+
+    def websocket(self) -> None:
+        import base64
+        import hashlib
+
+        key = self.headers.get("sec-websocket-key", "") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+        answer = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept)]
+        self.sock.sendall(head(101, answer))
+        while self.file.read(1):
+            pass
+        raise ClientGoneError
+
+
+def head(status: int, headers: list[tuple[str, str]]) -> bytes:
+    lines = [f"HTTP/1.1 {status} Fake", *(f"{name}: {value}" for name, value in headers)]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def error_body(message: str, kind: str, code: int) -> dict[str, object]:
+    return {"error": {"message": message, "type": kind, "code": code}}
+
+
+def completion(asked: dict[str, object], *, chat: bool) -> dict[str, object]:
+    text = f"hello from {os.getpid()}"
+    choice: dict[str, object] = {"index": 0, "finish_reason": "stop"}
+    choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    usage = {"prompt_tokens": 1, "completion_tokens": 3, "total_tokens": 4}
+    kind = "chat.completion" if chat else "text_completion"
+    return envelope(asked, kind) | {"choices": [choice], "usage": usage}
+
+
+def envelope(asked: dict[str, object], kind: str) -> dict[str, object]:
+    model = asked.get("model", "fake")
+    return {"id": "fake-1", "object": kind, "created": int(time.time()), "model": model, "pid": os.getpid()}
+
+
+def embeddings(asked: dict[str, object]) -> dict[str, object]:
+    texts = asked.get("input", "")
+    rows = [
+        {"object": "embedding", "index": i, "embedding": [len(str(text)) / 100, 0.5, -0.5, 1.0]}
+        for i, text in enumerate(texts if isinstance(texts, list) else [texts])
+    ]
+    usage = {"prompt_tokens": len(rows), "total_tokens": len(rows)}
+    return {"object": "list", "model": asked.get("model", "fake"), "data": rows, "usage": usage}
+
+
+def events(asked: dict[str, object]) -> Iterator[tuple[float, bytes]]:
+    """Yield (seconds to wait before, bytes of one HTTP chunk); each event says when it was sent."""
+    count = 3 if ARGS.stream is None else ARGS.stream
+    for number in range(count):
+        odd = ARGS.odd_stream
+        text = (
+            "x" * 700_000
+            if odd and number == 1
+            else "\U0001f600"
+            if odd and number == 2
+            else f"token{number} "
+        )
+        delta = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+        value = envelope(asked, "chat.completion.chunk") | {
+            "choices": [delta],
+            "sent": time.time(),
+            "n": number,
+        }
+        data = f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+        pause = ARGS.delay if number else 0.0
+        if odd and number == 0:
+            yield 0.0, b": a comment\n\n"
+        if odd and number == 2:
+            middle = data.index("\U0001f600".encode()) + 2
+            yield pause, data[:middle]
+            pause, data = 0.0, data[middle:]
+        yield pause, data
+    last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    yield (
+        0.0,
+        f"data: {json.dumps(envelope(asked, 'chat.completion.chunk') | {'choices': [last]})}\n\n".encode(),
+    )
+    yield 0.0, b"data: [DONE]\n\n"
+
+
+def listen() -> socket.socket:
+    """Bind as told; `::` takes both families unless --v6only."""
+    family = socket.AF_INET6 if ":" in ARGS.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(ARGS.v6only))
+    sock.bind((ARGS.host, ARGS.port))
+    sock.listen(128)
+    return sock
+
+
+def touch(mib: int) -> None:
+    """Hold `mib` MiB of memory whose pages are really there."""
+    HELD.append(bytearray(b"\x01") * (mib * MIB))
+
+
+def burst(mib: int) -> None:
+    """Write numbered log lines of 200 bytes."""
+    total = mib * MIB // 200
+    for first in range(0, total, 5000):
+        lines = (f"line {n:08d} ".ljust(199, "x") + "\n" for n in range(first, min(first + 5000, total)))
+        sys.stdout.write("".join(lines))
+    sys.stdout.flush()
+    say(f"burst of {total} lines done")
+
+
+def leave() -> None:
+    """End as --exit says."""
+    say(f"fake engine leaves with {ARGS.exit}")
+    if ARGS.exit < 0:
+        os.kill(os.getpid(), -ARGS.exit)
+    os._exit(ARGS.exit)
+
+
+def later(seconds: float, do: Callable[..., None], *args: object) -> None:
+    """Call `do` in a thread after `seconds`; at once, in this thread, for 0."""
+    if seconds <= 0:
+        do(*args)
+        return
+    timer = threading.Timer(seconds, do, args)
+    timer.daemon = True
+    timer.start()
+
+
+def fork_worker() -> None:
+    """Leave a child in its own session that nobody ends unless they look for it."""
+    if os.fork() == 0:
+        os.setsid()
+        signal.alarm(LIFETIME_SECONDS)
+        while True:
+            signal.pause()
+
+
+def main() -> None:
+    """Serve until killed."""
+    global ARGS
+    ARGS = parse()
+    signal.alarm(LIFETIME_SECONDS)
+    if ARGS.ignore_term:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if ARGS.worker:
+        fork_worker()
+    sock = listen()
+    say(f"fake engine {os.getpid()} listening on {ARGS.host} port {sock.getsockname()[1]}")
+    touch(ARGS.rss_mib)
+    if ARGS.grow_mib:
+        later(ARGS.load, touch, ARGS.grow_mib)
+    if ARGS.print_mib:
+        burst(ARGS.print_mib)
+    if ARGS.exit is not None:
+        later(ARGS.after, leave)
+    while True:
+        client, _ = sock.accept()
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=Connection(client).serve, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()
