@@ -1,0 +1,140 @@
+"""The engine `command`: any program that serves HTTP on a port it is told."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import placeholders, programs
+from reconciler.engines.base import Command, Finding, Probe
+from reconciler.engines.health import ask_health
+
+
+def _words(spec: LaunchSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield every text in which placeholders are filled, with the manifest key it stands under."""
+    for word in spec.command:
+        yield ("command",), word
+    for word in spec.args:
+        yield ("args",), word
+    for name, value in spec.env:
+        yield ("env", name), value
+
+
+def _weights_problem(weights: str) -> str | None:
+    try:
+        if Path(weights).is_dir():
+            return None if any(Path(weights).iterdir()) else f"the weights folder {weights} is empty"
+        return None if Path(weights).stat().st_size else f"the weights file {weights} is empty"
+    except FileNotFoundError:
+        return f"the weights {weights} do not exist"
+    except OSError as error:
+        return f"the weights {weights} cannot be read: {error.strerror}"
+
+
+class CommandEngine:
+    """Starts what `command:` and `args:` say, and believes the health address."""
+
+    name = "command"
+
+    def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
+        """Return what is wrong with the settings themselves; reads no file."""
+        findings: list[Finding] = []
+        if not spec.command:
+            findings.append(
+                Finding(
+                    ("command",), "this engine needs a command", "command: [my-server, --port, '${port}']"
+                )
+            )
+        own = {name for name, _ in spec.env}
+        seen: set[str] = set()
+        for path, text in _words(spec):
+            for name in placeholders.used(text):
+                seen.add(name)
+                near = placeholders.nearest(name)
+                if near and name not in own:
+                    findings.append(
+                        Finding(path, f"${{{name}}} is not filled in", f"did you mean ${{{near}}}?")
+                    )
+        if "weights" in seen and spec.weights is None:
+            findings.append(Finding(("weights",), "${weights} is used, but no weights are given"))
+        if spec.command and "port" not in seen and spec.port is None:
+            findings.append(
+                Finding(
+                    ("command",),
+                    "nothing tells the server its port",
+                    "write ${port} where the port belongs, or state the port it always uses as `port:`",
+                )
+            )
+        if not spec.health_path.startswith("/"):
+            findings.append(Finding(("health",), "must be a path that begins with /", "health: /health"))
+        return tuple(findings)
+
+    def preflight(self, spec: LaunchSpec) -> Preflight:
+        """Say whether program, folder and weights are there. The size is unknown: the manifest must state it."""
+        problem = self._problem(spec)
+        if problem is None:
+            return Preflight(spec.model)
+        return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
+
+    def _problem(self, spec: LaunchSpec) -> str | None:
+        if not spec.command:
+            return "no command is given"
+        if not Path(spec.cwd).is_dir():
+            return f"the working directory {spec.cwd} does not exist"
+        if not os.access(spec.cwd, os.X_OK):
+            return f"the working directory {spec.cwd} may not be entered"
+        program = spec.command[0]
+        if programs.resolve(spec, program) is None:
+            return programs.why_not(spec, program)
+        return _weights_problem(spec.weights) if spec.weights is not None else None
+
+    def command(self, spec: LaunchSpec, port: int) -> Command:
+        """Return the command line with `port` and the other placeholders filled in. No shell sees it."""
+        values = {"port": str(port), "model": spec.model}
+        if spec.weights is not None:
+            values["weights"] = spec.weights
+        argv = [placeholders.fill(word, values) for word in (*spec.command, *spec.args)]
+        argv[0] = programs.resolve(spec, argv[0]) or argv[0]
+        env = {name: placeholders.fill(value, values) for name, value in spec.env}
+        return Command(tuple(argv), spec.cwd, env)
+
+    async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        """Ask the health address once. What a real call would be is not known for any program there is."""
+        return await ask_health(base_url, spec.health_path, client)
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        """Return None: the client's name is passed on."""
+        return None
+
+    def explain(self, log_tail: str, exit_status: int | None) -> str | None:
+        """Return what the exit status alone says."""
+        return explain_exit(exit_status)
+
+
+def explain_exit(exit_status: int | None) -> str | None:
+    """Return what an exit status means for any program, or None if it means nothing by itself.
+
+    A negative status is the signal that ended it, as `subprocess` reports it; 128 + n is how a
+    shell says so.
+    """
+    signal_number = -exit_status if exit_status is not None and exit_status < 0 else (exit_status or 0) - 128
+    by_signal = {
+        4: "the binary was built for another CPU (illegal instruction)",
+        6: "it aborted; its own last lines say why",
+        9: "it was killed (KILL), possibly because the machine ran out of memory",
+        11: "it crashed (segmentation fault)",
+    }
+    by_status = {
+        126: "the program could not be executed (126)",
+        127: "the program was not found (127)",
+        0: "it exited 0 before it was ready: a server must stay in the foreground (use `exec` in a wrapper)",
+    }
+    if exit_status is None:
+        return None
+    return by_status.get(exit_status) or by_signal.get(signal_number)
+
+
+ENGINE = CommandEngine()

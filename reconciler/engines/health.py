@@ -1,0 +1,41 @@
+"""What an HTTP answer, or the lack of one, says about a starting server."""
+
+from typing import Final
+
+import httpx
+
+from reconciler.engines.base import Probe, Readiness
+
+#: Seconds a health address gets to answer; a server busy loading may be slow, and is asked again.
+HEALTH_TIMEOUT: Final = 5.0
+_ASK_AGAIN: Final = frozenset({408, 425, 429})
+
+
+def unreachable(error: httpx.HTTPError) -> Probe:
+    """Judge a request that got no answer: while the process lives, that is a server not there yet."""
+    if isinstance(error, httpx.ConnectError):
+        return Probe(Readiness.LOADING, "its port is not open yet")
+    if isinstance(error, httpx.TimeoutException):
+        return Probe(Readiness.LOADING, "it accepts connections but does not answer yet")
+    return Probe(Readiness.LOADING, f"it does not answer in HTTP: {error}")
+
+
+def judge_health(status: int, path: str) -> Probe:
+    """Judge the status code of the health address at `path`."""
+    if status in (401, 403):
+        return Probe(Readiness.READY, f"it answers {path} with {status}: it is up and wants a key")
+    if 200 <= status < 400:
+        return Probe(Readiness.READY)
+    if status in _ASK_AGAIN or status >= 500:
+        return Probe(Readiness.LOADING, f"it answers {path} with {status}")
+    hint = "; set `health:` to an address that answers 200 when it is ready"
+    return Probe(Readiness.FAILED, f"it answers {path} with {status}{hint}")
+
+
+async def ask_health(base_url: str, path: str, client: httpx.AsyncClient) -> Probe:
+    """GET the health address once. Never raises for a dead or odd server."""
+    try:
+        response = await client.get(base_url + path, timeout=HEALTH_TIMEOUT, follow_redirects=False)
+    except httpx.HTTPError as error:
+        return unreachable(error)
+    return judge_health(response.status_code, path)
