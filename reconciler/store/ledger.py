@@ -1,0 +1,146 @@
+"""The SQLite store: launches (to recognise our processes), the ledger, events, the generation."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from reconciler.core.types import LedgerEntry
+from reconciler.store.boot import boot_id as this_boot
+from reconciler.store.database import open_database
+from reconciler.store.records import LaunchRecord
+
+#: Events kept; older ones are dropped.
+EVENT_LIMIT: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One line of history. `id` only grows; `at` is wall-clock seconds."""
+
+    id: int
+    at: float
+    kind: str
+    model: str | None
+    reason: str
+    message: str
+
+
+class Store:
+    """The open store. Every method blocks, from any thread; what was written is in the file on return.
+
+    All methods raise sqlite3.Error when the file cannot be read or written (a full disk, for example).
+    """
+
+    def __init__(self, path: Path, *, boot_id: str | None = None, event_limit: int = EVENT_LIMIT) -> None:
+        """Open or create the file at `path`, whose directory exists.
+
+        `boot_id` None = ask the system. Raises NewerSchemaError, OSError or sqlite3.Error.
+        """
+        self.path = path
+        self._boot = this_boot() if boot_id is None else boot_id
+        self._event_limit = event_limit
+        self._lock = threading.Lock()
+        self._db, opened = open_database(path)
+        #: A sentence when a damaged file was moved aside, else None.
+        self.recovered: str | None = opened
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Fold the journal into the file and close it; closing twice is fine."""
+        with self._lock:
+            self._db.close()
+
+    def launches(self) -> tuple[LaunchRecord, ...]:
+        """Return all launch records, oldest first."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT launch_id, model, digest, pid, started, port, boot_id, ready, created"
+                " FROM launches ORDER BY created, launch_id"
+            ).fetchall()
+        return tuple(LaunchRecord(*row[:7], bool(row[7]), row[8]) for row in rows)
+
+    def put_launch(self, record: LaunchRecord) -> None:
+        """Insert the record, or replace the one with its `launch_id`."""
+        with self._write() as db:
+            db.execute("INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
+
+    def drop_launch(self, launch_id: str) -> None:
+        """Forget a launch; an unknown id is fine."""
+        with self._write() as db:
+            db.execute("DELETE FROM launches WHERE launch_id = ?", (launch_id,))
+
+    def entries(self) -> tuple[LedgerEntry, ...]:
+        """Return the ledger by model and digest. A `retry_at` of another boot is None: its clock is gone."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT model, digest, peak, failures, retry_at, last_error, load_seconds, retry_boot"
+                " FROM ledger ORDER BY model, digest"
+            ).fetchall()
+        return tuple(self._entry(row) for row in rows)
+
+    def _entry(self, row: tuple[str, str, int, int, float | None, str, float | None, str]) -> LedgerEntry:
+        model, digest, peak, failures, retry_at, last_error, load_seconds, boot = row
+        same_boot = boot != "" and boot == self._boot
+        return LedgerEntry(
+            model, digest, peak, failures, retry_at if same_boot else None, last_error, load_seconds
+        )
+
+    def put_entry(self, entry: LedgerEntry) -> None:
+        """Insert the entry, or replace the one of its model and digest."""
+        with self._write() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO ledger"
+                " (model, digest, peak, failures, retry_at, last_error, load_seconds, retry_boot)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*astuple(entry), self._boot),
+            )
+
+    def add_event(self, at_wall: float, kind: str, model: str | None, reason: str, message: str) -> int:
+        """Append to the history and return the new id; the oldest beyond the limit are dropped."""
+        with self._write() as db:
+            cursor = db.execute(
+                "INSERT INTO events (at, kind, model, reason, message) VALUES (?, ?, ?, ?, ?)",
+                (at_wall, kind, model, reason, message),
+            )
+            number = int(cursor.lastrowid or 0)
+            db.execute("DELETE FROM events WHERE id <= ?", (number - self._event_limit,))
+        return number
+
+    def events(self, after: int = 0, limit: int = 200) -> tuple[EventRecord, ...]:
+        """Return up to `limit` events with an id above `after`, oldest first; the last id leads on."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT id, at, kind, model, reason, message FROM events WHERE id > ? ORDER BY id LIMIT ?",
+                (after, limit),
+            ).fetchall()
+        return tuple(EventRecord(*row) for row in rows)
+
+    def generation(self, digest: str) -> int:
+        """Return the manifest's generation: one more whenever `digest` is not the last one seen."""
+        with self._write() as db:
+            row = db.execute("SELECT number, digest FROM generation").fetchone()
+            if row is not None and row[1] == digest:
+                return int(row[0])
+            number = int(row[0]) + 1 if row is not None else 1
+            db.execute("INSERT OR REPLACE INTO generation VALUES (1, ?, ?)", (number, digest))
+        return number
+
+    @contextmanager
+    def _write(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")

@@ -1,0 +1,65 @@
+"""The tables, and the way from each version of them to the next."""
+
+import sqlite3
+from typing import Final
+
+#: Script `n` leads from version `n` to `n + 1` (`PRAGMA user_version`). Released ones are never edited.
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE launches (
+        launch_id TEXT PRIMARY KEY, model TEXT NOT NULL, digest TEXT NOT NULL, pid INTEGER, started INTEGER,
+        port INTEGER NOT NULL, boot_id TEXT NOT NULL, ready INTEGER NOT NULL, created REAL NOT NULL
+    ) STRICT;
+    CREATE TABLE ledger (
+        model TEXT NOT NULL, digest TEXT NOT NULL, peak INTEGER NOT NULL, failures INTEGER NOT NULL,
+        retry_at REAL, retry_boot TEXT NOT NULL, last_error TEXT NOT NULL, load_seconds REAL,
+        PRIMARY KEY (model, digest)
+    ) STRICT;
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, kind TEXT NOT NULL, model TEXT,
+        reason TEXT NOT NULL, message TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE generation (
+        one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL, digest TEXT NOT NULL
+    ) STRICT;
+    """,
+)
+
+TABLES: Final = frozenset({"launches", "ledger", "events", "generation"})
+
+
+class NewerSchemaError(Exception):
+    """The database was written by a newer version of this program; reading it as ours would lose data."""
+
+
+class DamagedError(Exception):
+    """The file is not a database of ours, or not a whole one."""
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring the open database to the newest version, all or nothing.
+
+    Raises NewerSchemaError, DamagedError, or sqlite3.Error when the file cannot be read or written now.
+    """
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(MIGRATIONS):
+        raise NewerSchemaError(
+            f"schema version {version} is newer than {len(MIGRATIONS)}, the newest known here"
+        )
+    if version < len(MIGRATIONS):
+        script = "".join(MIGRATIONS[version:])
+        try:
+            db.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {len(MIGRATIONS)}; COMMIT;")
+        except sqlite3.OperationalError as error:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            # Our tables are there, but not as their version says.
+            if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+                raise DamagedError(str(error)) from error
+            raise
+    found = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if missing := TABLES - found:
+        raise DamagedError(f"tables are missing: {', '.join(sorted(missing))}")
+    problems = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
+    if problems != ["ok"]:
+        raise DamagedError(str(problems[0]))

@@ -1,0 +1,73 @@
+"""The store for the event loop: the same methods, run one at a time in a worker thread."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from reconciler.core.types import LedgerEntry
+from reconciler.store.ledger import EventRecord, Store
+from reconciler.store.records import LaunchRecord
+
+T = TypeVar("T")
+
+
+class AsyncStore:
+    """A Store that never blocks the event loop. Calls are performed in the order they were made.
+
+    A call that has begun is finished even when its task is cancelled. Errors are those of `Store`.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._one_writer = CapacityLimiter(1)
+
+    @classmethod
+    async def open(cls, path: Path, *, boot_id: str | None = None) -> Self:
+        """Open the store at `path` in a worker thread; see Store."""
+        return cls(await to_thread.run_sync(lambda: Store(path, boot_id=boot_id)))
+
+    @property
+    def recovered(self) -> str | None:
+        """A sentence when a damaged file was moved aside, else None."""
+        return self._store.recovered
+
+    async def close(self) -> None:
+        """Wait for the calls before this one, then close."""
+        await self._run(self._store.close)
+
+    async def launches(self) -> tuple[LaunchRecord, ...]:
+        """See Store.launches."""
+        return await self._run(self._store.launches)
+
+    async def put_launch(self, record: LaunchRecord) -> None:
+        """See Store.put_launch."""
+        await self._run(lambda: self._store.put_launch(record))
+
+    async def drop_launch(self, launch_id: str) -> None:
+        """See Store.drop_launch."""
+        await self._run(lambda: self._store.drop_launch(launch_id))
+
+    async def entries(self) -> tuple[LedgerEntry, ...]:
+        """See Store.entries."""
+        return await self._run(self._store.entries)
+
+    async def put_entry(self, entry: LedgerEntry) -> None:
+        """See Store.put_entry."""
+        await self._run(lambda: self._store.put_entry(entry))
+
+    async def add_event(self, at_wall: float, kind: str, model: str | None, reason: str, message: str) -> int:
+        """See Store.add_event."""
+        return await self._run(lambda: self._store.add_event(at_wall, kind, model, reason, message))
+
+    async def events(self, after: int = 0, limit: int = 200) -> tuple[EventRecord, ...]:
+        """See Store.events."""
+        return await self._run(lambda: self._store.events(after, limit))
+
+    async def generation(self, digest: str) -> int:
+        """See Store.generation."""
+        return await self._run(lambda: self._store.generation(digest))
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await to_thread.run_sync(call, limiter=self._one_writer)
