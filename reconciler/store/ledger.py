@@ -4,7 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -66,7 +66,10 @@ class Store:
                 "SELECT launch_id, model, digest, pid, started, port, boot_id, ready, created"
                 " FROM launches ORDER BY created, launch_id"
             ).fetchall()
-        return tuple(LaunchRecord(*row[:7], bool(row[7]), row[8]) for row in rows)
+        records = (LaunchRecord(*row) for row in rows)
+        return tuple(
+            replace(record, ready=bool(record.ready)) for record in records
+        )  # SQLite has no booleans
 
     def put_launch(self, record: LaunchRecord) -> None:
         """Insert the record, or replace the one with its `launch_id`."""

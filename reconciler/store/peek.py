@@ -13,8 +13,9 @@ from reconciler.store.ledger import Store
 def peek(path: Path) -> Iterator[Store]:
     """Yield a Store on a throw-away copy of the file at `path` (empty if there is none).
 
-    Even a read-only connection to a WAL database makes files beside it, so a copy, journal included,
-    is opened instead. What is written to the copy is lost. Blocking. Raises OSError, NewerSchemaError or sqlite3.Error.
+    Even a read-only connection to a WAL database makes files beside it, so a copy, journal included, is
+    opened instead. What is written to the copy is lost. Blocking. Raises OSError, NewerSchemaError or
+    sqlite3.Error.
     """
     with tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         copy = Path(folder, path.name)
