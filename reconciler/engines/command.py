@@ -73,7 +73,7 @@ class CommandEngine:
         return tuple(findings)
 
     def preflight(self, spec: LaunchSpec) -> Preflight:
-        """Say whether program, folder and weights are there. The size is unknown: the manifest must state it."""
+        """Say whether program, folder and weights are there. The size is for the manifest to state."""
         problem = self._problem(spec)
         if problem is None:
             return Preflight(spec.model)

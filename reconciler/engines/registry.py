@@ -1,4 +1,4 @@
-"""Which engines exist. A module of this package that defines `ENGINE` is one: to add an engine, add a file."""
+"""Which engines exist: each module of this package that defines `ENGINE`. To add one, add a file."""
 
 import importlib
 import pkgutil
