@@ -1,0 +1,78 @@
+"""Everything about one model, as people read it; written from the status document."""
+
+from collections.abc import Iterable
+
+from reconciler.render.paint import one_line, painter
+from reconciler.render.status_text import (
+    STATE_COLOURS,
+    Json,
+    action_text,
+    condition_text,
+    last_used_text,
+    requests_text,
+    verdict_text,
+)
+from reconciler.render.units import size, span
+
+
+def explain_text(status: Json, name: str, *, colour: bool = False) -> str:
+    """Return all that the status document says of one model. Raises KeyError for a name it does not have."""
+    model = next((m for m in status["models"] if m["name"] == name), None)
+    if model is None:
+        raise KeyError(name)
+    paint = painter(colour)
+    state = paint(model["state"], STATE_COLOURS.get(model["state"], "dim"))
+    lines = [f"{paint(name, 'bold')}  {state}"]
+    lines += [f"  {label:<12} {text}" for label, text in _explained(status, model) if text]
+    return "\n".join(lines)
+
+
+def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
+    verdict = model["verdict"]
+    yield "why", verdict_text(model) if verdict else ""
+    if verdict and verdict["outcome"] == "blocked":
+        yield "until", _until(model)
+    action = status["action"]
+    if action and action["model"] == model["name"]:
+        yield "action", action_text(status)
+    yield "wanted", _wanted(model)
+    yield "engine", f"{model['engine']}, role {model['role']}" if model["engine"] else ""
+    yield "aliases", ", ".join(model["aliases"])
+    yield "size", _size(model)
+    yield "process", f"pid {model['pid']}, port {model['port']}" if model["pid"] else ""
+    requests = requests_text(model)
+    oldest = f", oldest {span(model['oldest_wait'])}" if model["oldest_wait"] is not None else ""
+    yield "requests", f"{requests}{oldest}; {model['served']} served since it was loaded"
+    yield "last used", last_used_text(model) if model["idle"] is not None else ""
+    yield "last load", f"took {span(model['load_seconds'])}" if model["load_seconds"] is not None else ""
+    yield "failures", _failures(model)
+    for condition in model["conditions"]:
+        yield "condition", condition_text(condition)
+    yield "log", model["log"] or ""
+
+
+def _until(model: Json) -> str:
+    if model["retry_in"] is not None:
+        return f"tried again in {span(model['retry_in'])}"
+    return "tried again when the memory, the requests or the manifest change"
+
+
+def _wanted(model: Json) -> str:
+    if model["residency"] is None:
+        return "not in the manifest any more"
+    return f"{model['residency']}, priority {model['priority']}"
+
+
+def _size(model: Json) -> str:
+    if model["held"] == 0:
+        return f"would need {size(model['size'])}"
+    mapped = f", {size(model['warm'])} of it mapped weights" if model["warm"] else ""
+    return f"holds {size(model['held'])}{mapped}; charged {size(model['size'])}"
+
+
+def _failures(model: Json) -> str:
+    if not model["failures"]:
+        return ""
+    error = f", the last: {one_line(model['last_error'])}" if model["last_error"] else ""
+    again = f"; tried again in {span(model['retry_in'])}" if model["retry_in"] is not None else ""
+    return f"{model['failures']} in a row{error}{again}"

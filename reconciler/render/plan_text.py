@@ -1,0 +1,143 @@
+"""A plan as people read it: what happens, to whom, what it costs, and why, in aligned columns."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from reconciler.core.types import Account, Evict, Outcome, Plan, Step, Verdict
+from reconciler.render.paint import Paint, one_line, painter
+from reconciler.render.units import Scale, scale_for, span
+
+if TYPE_CHECKING:
+    from reconciler.manifest.applied import Source
+
+_COLOURS: Final = {"+": "green", "-": "red", "-/+": "yellow", "!": "red", "=": "", ".": "dim"}
+#: Models without a step stand below the steps, in this order.
+_REST: Final = (Outcome.LOAD, Outcome.EVICT, Outcome.RELOAD, Outcome.KEEP, Outcome.BLOCKED, Outcome.COLD)
+_COUNTED: Final = (
+    (Outcome.LOAD, "to load"),
+    (Outcome.EVICT, "to evict"),
+    (Outcome.RELOAD, "to reload"),
+    (Outcome.KEEP, "to keep"),
+    (Outcome.BLOCKED, "blocked"),
+    (Outcome.COLD, "cold"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    number: str
+    symbol: str
+    model: str
+    verb: str
+    size: str
+    after: str
+    why: str
+
+
+def plan_text(plan: Plan, source: "Source", *, colour: bool = False) -> str:
+    """Return the plan as text without a final newline."""
+    paint = painter(colour)
+    scale = _scale(plan)
+    rows = _rows(plan, scale)
+    lines = [paint(origin_line(source, plan.generation), "bold"), memory_line(plan.account, scale)]
+    lines += _table(rows, paint)
+    lines.append(_closing(plan))
+    return "\n".join(lines)
+
+
+def origin_line(source: "Source", generation: int) -> str:
+    """Return the line that names the manifest: path, generation, and commit."""
+    commit = ""
+    if source.git_commit:
+        commit = f"  git {source.git_commit}{'+dirty' if source.git_dirty else ''}"
+    return f"manifest {source.path}  generation {generation}{commit}"
+
+
+def memory_line(account: Account, scale: Scale) -> str:
+    """Return the memory account in one line; only the first known figure carries the unit."""
+    words = []
+    shown_unit = False
+    for count, label in (
+        (account.budget, "budget"),
+        (account.held, "held"),
+        (account.reserved, "reserved"),
+        (account.free, "free"),
+    ):
+        unit = "" if shown_unit or count is None else f" {scale.name}"
+        shown_unit = shown_unit or count is not None
+        words.append(f"{scale.number(count)}{unit} {label}")
+    return "memory   " + "   ".join(words)
+
+
+def why_text(reason: str, detail: str, for_model: str | None = None) -> str:
+    """Return `Reason for MODEL: detail`, as far as the parts are there."""
+    head = f"{reason} for {for_model}" if for_model else reason
+    return f"{head}: {one_line(detail)}" if detail else head
+
+
+def _scale(plan: Plan) -> Scale:
+    moved = [s.frees if isinstance(s, Evict) else s.needs for s in plan.steps]
+    return scale_for([plan.account.budget, plan.account.held, *moved, *(v.size for v in plan.verdicts)])
+
+
+def _rows(plan: Plan, scale: Scale) -> list[_Row]:
+    reloaded = {v.model for v in plan.verdicts if v.outcome is Outcome.RELOAD}
+    rows = [_step_row(number, step, reloaded, scale) for number, step in enumerate(plan.steps, 1)]
+    stepped = {step.model for step in plan.steps}
+    rest = [v for v in plan.verdicts if v.model not in stepped]
+    rest.sort(key=lambda v: (_REST.index(v.outcome), v.model))
+    return rows + [_verdict_row(v, scale) for v in rest]
+
+
+def _step_row(number: int, step: Step, reloaded: set[str], scale: Scale) -> _Row:
+    after = f"-> {scale.number(step.free)} free"
+    if isinstance(step, Evict):
+        symbol = Outcome.RELOAD if step.model in reloaded else Outcome.EVICT
+        why = why_text(step.reason, step.detail, step.for_model)
+        return _Row(f"{number}.", symbol, step.model, "frees", scale.size(step.frees), after, why)
+    why = why_text(step.reason, step.detail)
+    return _Row(f"{number}.", Outcome.LOAD, step.model, "needs", scale.size(step.needs), after, why)
+
+
+def _verdict_row(verdict: Verdict, scale: Scale) -> _Row:
+    verb = {Outcome.KEEP: "holds", Outcome.EVICT: "frees"}.get(verdict.outcome, "needs")
+    why = why_text(verdict.reason, verdict.detail)
+    if verdict.retry_in is not None:
+        why += f", again in {span(verdict.retry_in)}"
+    return _Row("", verdict.outcome, verdict.model, verb, scale.size(verdict.size), "", why)
+
+
+def _table(rows: list[_Row], paint: Paint) -> list[str]:
+    def width(column: str) -> int:
+        return max((len(getattr(row, column)) for row in rows), default=0)
+
+    number, symbol, model, size_, after = map(width, ("number", "symbol", "model", "size", "after"))
+    number = max(number, 2)
+    lines = []
+    for row in rows:
+        sign = paint(row.symbol, _COLOURS[row.symbol]) if _COLOURS[row.symbol] else row.symbol
+        cells = [
+            f"  {row.number:>{number}} {' ' * (symbol - len(row.symbol))}{sign} {row.model:<{model}}  ",
+            f"{row.verb} {row.size:>{size_}}",
+            *([_after(row.after, after)] if after else []),
+            f"  ({row.why})",
+        ]
+        lines.append(" ".join(cells))
+    return lines
+
+
+def _after(text: str, width: int) -> str:
+    """Keep the arrow in its column and the numbers flush right."""
+    return f"-> {text[3:]:>{width - 3}}" if text else " " * width
+
+
+def _closing(plan: Plan) -> str:
+    counts = {outcome: sum(v.outcome is outcome for v in plan.verdicts) for outcome in Outcome}
+    if plan.steps:
+        counted = ", ".join(f"{counts[outcome]} {words}" for outcome, words in _COUNTED if counts[outcome])
+        only = " Only step 1 runs before the world is observed again." if len(plan.steps) > 1 else ""
+        return f"Plan: {counted}.{only}"
+    matching = sum(counts.values()) - counts[Outcome.BLOCKED]
+    models = "1 model matches" if matching == 1 else f"{matching} models match"
+    blocked = f", {counts[Outcome.BLOCKED]} blocked" if counts[Outcome.BLOCKED] else ""
+    return f"No changes. {models} generation {plan.generation}{blocked}."

@@ -1,0 +1,250 @@
+"""The shapes of the JSON documents the program prints; `schemas/*.json` are generated from them.
+
+Bytes are integers, durations are seconds, null means unknown or absent. No argv, environment or key appears.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+#: Grows only when a reader of the old shape would be misled; added fields keep it.
+FORMAT_VERSION: Final = 1
+
+OutcomeName = Literal["load", "evict", "reload", "keep", "blocked", "cold"]
+ModelState = Literal["ready", "loading", "evicting", "cold", "failing", "blocked"]
+Doing = Literal["loading", "draining", "stopping", "settling"]
+
+
+class Document:
+    """Base of the shapes: the sentences below the fields become the descriptions in the schema."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = {"use_attribute_docstrings": True}
+
+
+@dataclass(frozen=True, slots=True)
+class GitDocument(Document):
+    """The repository the manifest lies in."""
+
+    commit: str
+    """Short commit the files belong to."""
+    dirty: bool
+    """The files differ from that commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginDocument(Document):
+    """The manifest a plan was made for."""
+
+    path: str
+    """Directory or file it was read from."""
+    generation: int
+    """Count of changes of its content; comments and order do not count."""
+    git: GitDocument | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountDocument(Document):
+    """The memory account, in bytes."""
+
+    budget: int | None
+    """What models may hold together."""
+    held: int | None
+    """What loaded models are charged."""
+    reserved: int
+    """What a load in progress has reserved."""
+    free: int | None
+    """What could be loaded now without evicting anyone."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDocument(Document):
+    """One step of a plan. Only the first is performed before the world is observed again."""
+
+    number: int
+    """Place in the plan, from 1."""
+    action: Literal["load", "evict"]
+    model: str
+    bytes: int
+    """Bytes reserved by a load, or expected back from an evict."""
+    free: int
+    """Planned free bytes after this step."""
+    reason: str
+    for_model: str | None
+    """The model that is to have the room."""
+    detail: str
+    """The reason in numbers; for people."""
+    drain: bool
+    """Requests are in flight: they get until the drain deadline."""
+    pid: int | None
+    """The process an evict stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictDocument(Document):
+    """What becomes of one model and why."""
+
+    model: str
+    outcome: OutcomeName
+    reason: str
+    detail: str
+    """The reason in numbers; for people."""
+    size: int | None
+    """Bytes it holds or would need."""
+    retry_in: float | None
+    """Seconds until it is tried again by itself; null = when something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDocument(Document):
+    """How many models have each outcome."""
+
+    load: int
+    evict: int
+    reload: int
+    keep: int
+    blocked: int
+    cold: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument(Document):
+    """What `reconcile --dry-run --json` prints and GET /api/v1/plan answers."""
+
+    manifest: OriginDocument
+    observation: int
+    """Number of the look at the machine that this plan is made from."""
+    account: AccountDocument
+    steps: tuple[StepDocument, ...]
+    verdicts: tuple[VerdictDocument, ...]
+    summary: SummaryDocument
+    changes: bool
+    """There is at least one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionDocument(Document):
+    """One statement about the manifest or a model."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+    generation: int
+    """Generation of the manifest it was derived from."""
+    age: float
+    """Seconds since `status` last changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestDocument(Document):
+    """The manifest in force, and what is wrong with a newer one."""
+
+    path: str
+    """Directory or file it was read from."""
+    files: tuple[str, ...]
+    generation: int
+    """Count of changes of its content; comments and order do not count."""
+    digest: str
+    git: GitDocument | None
+    valid: bool
+    """False: the newest text was refused and this older one is in force."""
+    refused: tuple[str, ...]
+    """Diagnostics of the newest text, `file:line:col` first; empty when it is in force."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDocument(Document):
+    """The memory account and what was read of the machine, in bytes."""
+
+    budget: int | None
+    """What models may hold together."""
+    held: int | None
+    """What loaded models are charged."""
+    reserved: int
+    """What a load in progress has reserved."""
+    free: int | None
+    """What could be loaded now without evicting anyone."""
+    total: int | None
+    """Of the machine or the tightest limit above this program."""
+    available: int | None
+    """What the system says could be used now."""
+    source: str
+    """Where the readings come from, or why they are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDocument(Document):
+    """The one action in flight."""
+
+    doing: Doing
+    model: str
+    elapsed: float
+    """Seconds since it began."""
+    expected: float | None
+    """Seconds it is expected to take, from earlier loads."""
+    deadline_in: float
+    """Seconds until it is given up or forced."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDocument(Document):
+    """One model: what it is, what it holds, and why it is as it is."""
+
+    name: str
+    state: ModelState
+    residency: str | None
+    """Null for a model the manifest no longer names."""
+    priority: int | None
+    aliases: tuple[str, ...]
+    role: str | None
+    engine: str | None
+    pid: int | None
+    port: int | None
+    held: int | None
+    """Bytes in memory now, mapped weights included; 0 when not loaded."""
+    warm: int | None
+    """Of these, mapped weights, which the system may drop and read again."""
+    size: int | None
+    """Bytes it is charged, or would need."""
+    active: int
+    """Requests being served."""
+    waiting: int
+    """Requests waiting for it to be loaded."""
+    oldest_wait: float | None
+    """Seconds the longest-waiting request waits."""
+    idle: float | None
+    """Seconds since its last request ended; null when not loaded."""
+    served: int
+    """Requests served since it was loaded."""
+    verdict: VerdictDocument | None
+    conditions: tuple[ConditionDocument, ...]
+    load_seconds: float | None
+    """Seconds its last load took."""
+    failures: int
+    """Failed starts in a row."""
+    last_error: str
+    retry_in: float | None
+    """Seconds until it is tried again after a failure."""
+    log: str | None
+    """Path of its log file."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusDocument(Document):
+    """What `reconcile status --json` prints and GET /api/v1/status answers."""
+
+    version: str
+    """Version of the running program."""
+    pid: int
+    url: str
+    """Where clients connect."""
+    halted: str | None
+    """Why the loop begins nothing more, or null while it runs."""
+    manifest: ManifestDocument
+    memory: MemoryDocument
+    action: ActionDocument | None
+    conditions: tuple[ConditionDocument, ...]
+    """Of the manifest as a whole."""
+    models: tuple[ModelDocument, ...]
+    """Sorted by name."""

@@ -1,0 +1,226 @@
+"""What the loop knows, as a JSON document."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reconciler.core.machine import Evicting, Halted, Idle, Loading, Settling
+from reconciler.core.status import Condition
+from reconciler.core.types import Demand, Instance, LedgerEntry, ModelSpec, Outcome, Reason, Verdict
+from reconciler.render.plan_document import as_json, git_document, verdict_document
+from reconciler.render.shapes import (
+    ActionDocument,
+    ConditionDocument,
+    Doing,
+    ManifestDocument,
+    MemoryDocument,
+    ModelDocument,
+    ModelState,
+    StatusDocument,
+)
+
+if TYPE_CHECKING:
+    from reconciler.board import Snapshot
+
+
+def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
+    """Return the document of `schemas/status.v1.json`; `now` is a reading of the snapshot's clock."""
+    facts = _facts(snapshot)
+    gateway = snapshot.applied.gateway
+    host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
+    return as_json(
+        StatusDocument(
+            version=snapshot.version,
+            pid=snapshot.pid,
+            url=f"http://{host}:{gateway.port}",
+            halted=snapshot.state.reason if isinstance(snapshot.state, Halted) else None,
+            manifest=_manifest(snapshot),
+            memory=_memory(snapshot),
+            action=_action(snapshot, now),
+            conditions=_conditions(snapshot.manifest_conditions, now),
+            models=tuple(_model(snapshot, fact, now) for fact in facts),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Everything the snapshot says of one model."""
+
+    name: str
+    spec: ModelSpec | None
+    aliases: tuple[str, ...]
+    #: The process that counts (ready before starting, fresh before drifted), and all of them.
+    instance: Instance | None
+    instances: tuple[Instance, ...]
+    demand: Demand
+    entry: LedgerEntry | None
+    verdict: Verdict | None
+
+
+def _facts(snapshot: "Snapshot") -> list[_Facts]:
+    observation = snapshot.world.observation
+    specs = {m.name: m for m in snapshot.applied.manifest.models}
+    demands = {d.model: d for d in observation.demands}
+    verdicts = {v.model: v for v in snapshot.plan.verdicts}
+    entries = {(e.model, e.digest): e for e in snapshot.world.ledger}
+    aliases: dict[str, list[str]] = {}
+    for alias, model in sorted(snapshot.applied.routes.items()):
+        if alias != model:
+            aliases.setdefault(model, []).append(alias)
+    instances: dict[str, list[Instance]] = {}
+    for instance in observation.instances:
+        instances.setdefault(instance.model, []).append(instance)
+    found = []
+    for name in sorted(specs.keys() | instances.keys() | verdicts.keys()):
+        spec = specs.get(name)
+        digest = spec.digest if spec else ""
+        mine = sorted(
+            instances.get(name, ()),
+            key=lambda i: (not i.ready, i.digest != digest, i.pid),
+        )
+        first = mine[0] if mine else None
+        entry = entries.get((name, digest or (first.digest if first else "")))
+        demand = demands.get(name, Demand(name))
+        found.append(
+            _Facts(
+                name,
+                spec,
+                tuple(aliases.get(name, ())),
+                first,
+                tuple(mine),
+                demand,
+                entry,
+                verdicts.get(name),
+            )
+        )
+    return found
+
+
+def _manifest(snapshot: "Snapshot") -> ManifestDocument:
+    applied = snapshot.applied
+    return ManifestDocument(
+        path=applied.source.path,
+        files=applied.source.files,
+        generation=snapshot.plan.generation,
+        digest=applied.digest,
+        git=git_document(applied.source),
+        valid=not snapshot.refused,
+        refused=snapshot.refused,
+        warnings=applied.warnings,
+    )
+
+
+def _memory(snapshot: "Snapshot") -> MemoryDocument:
+    account, memory = snapshot.plan.account, snapshot.world.observation.memory
+    return MemoryDocument(
+        budget=account.budget,
+        held=account.held,
+        reserved=account.reserved,
+        free=account.free,
+        total=memory.total,
+        available=memory.available,
+        source=memory.source,
+    )
+
+
+def _action(snapshot: "Snapshot", now: float) -> ActionDocument | None:
+    state, progress = snapshot.state, snapshot.progress
+    doing: Doing
+    match state:
+        case Idle() | Halted():
+            return None
+        case Loading(action):
+            doing, model = "loading", action.model
+        case Settling(model):
+            doing = "settling"
+        case Evicting(action):
+            doing, model = "draining" if action.drain else "stopping", action.model
+            if progress and progress.doing in ("draining", "stopping"):
+                doing = "draining" if progress.doing == "draining" else "stopping"
+    return ActionDocument(
+        doing=doing,
+        model=model,
+        elapsed=max(0.0, now - state.since),
+        expected=progress.expected if progress else None,
+        deadline_in=max(0.0, state.deadline - now),
+    )
+
+
+def _conditions(conditions: Iterable[Condition], now: float) -> tuple[ConditionDocument, ...]:
+    return tuple(
+        ConditionDocument(
+            type=c.type,
+            status=c.status.value,
+            reason=c.reason,
+            message=c.message,
+            generation=c.generation,
+            age=max(0.0, now - c.changed_at),
+        )
+        for c in sorted(conditions, key=lambda c: c.type)
+    )
+
+
+def _state(snapshot: "Snapshot", fact: _Facts) -> ModelState:
+    state = snapshot.state
+    if isinstance(state, Evicting) and state.action.model == fact.name:
+        return "evicting"
+    if fact.instance and fact.instance.ready:
+        return "ready"
+    if fact.instance or (isinstance(state, Loading) and state.action.model == fact.name):
+        return "loading"
+    if fact.verdict and fact.verdict.outcome is Outcome.BLOCKED:
+        return "failing" if fact.verdict.reason is Reason.BACKING_OFF else "blocked"
+    return "cold"
+
+
+def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
+    spec, instance, entry, demand = fact.spec, fact.instance, fact.entry, fact.demand
+    launch = snapshot.applied.launches.get(fact.name)
+    return ModelDocument(
+        name=fact.name,
+        state=_state(snapshot, fact),
+        residency=spec.residency.value if spec else None,
+        priority=spec.priority if spec else None,
+        aliases=fact.aliases,
+        role=launch.role.value if launch else None,
+        engine=launch.engine if launch else None,
+        pid=instance.pid if instance else None,
+        port=instance.port if instance else None,
+        held=_sum(_sum((i.committed, i.warm)) for i in fact.instances),
+        warm=_sum(i.warm for i in fact.instances),
+        size=fact.verdict.size if fact.verdict else None,
+        active=demand.active,
+        waiting=demand.waiting,
+        oldest_wait=None if demand.oldest is None else max(0.0, now - demand.oldest),
+        idle=_idle(instance, demand, now),
+        served=sum(i.served for i in fact.instances),
+        verdict=verdict_document(fact.verdict) if fact.verdict else None,
+        conditions=_conditions(snapshot.model_conditions.get(fact.name, ()), now),
+        load_seconds=entry.load_seconds if entry else None,
+        failures=entry.failures if entry else 0,
+        last_error=entry.last_error if entry else "",
+        retry_in=_retry_in(fact, now),
+        log=snapshot.log_paths.get(fact.name),
+    )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None  # a sum with an unknown part would read as less than it is
+        total += count
+    return total
+
+
+def _idle(instance: Instance | None, demand: Demand, now: float) -> float | None:
+    if instance is None or not instance.ready:
+        return None
+    return 0.0 if demand.active else max(0.0, now - instance.last_used)
+
+
+def _retry_in(fact: _Facts, now: float) -> float | None:
+    if fact.entry and fact.entry.failures and fact.entry.retry_at is not None:
+        return max(0.0, fact.entry.retry_at - now)
+    return fact.verdict.retry_in if fact.verdict else None

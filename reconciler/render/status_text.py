@@ -1,0 +1,149 @@
+"""The status document as people read it. It is written from the JSON, so both always say the same."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from reconciler.render.paint import Paint, one_line, painter
+from reconciler.render.plan_text import why_text
+from reconciler.render.units import Scale, scale_for, span
+
+Json = Mapping[str, Any]
+
+STATE_COLOURS: Final = {
+    "ready": "green",
+    "loading": "yellow",
+    "evicting": "yellow",
+    "failing": "red",
+    "blocked": "red",
+}
+#: Conditions that are bad news when true; all others are when not.
+_BAD_WHEN_TRUE: Final = frozenset({"Degraded", "Stalled"})
+#: Says what is being done, not that something is wrong.
+_NEUTRAL: Final = frozenset({"Progressing"})
+
+
+def status_text(status: Json, *, colour: bool = False) -> str:
+    """Return the status document as text without a final newline."""
+    paint = painter(colour)
+    memory = status["memory"]
+    scale = scale_for([memory["budget"], memory["held"], memory["available"]])
+    lines = [f"reconcile {status['version']}  pid {status['pid']}  {status['url']}"]
+    lines += _manifest(status["manifest"], paint)
+    lines += [_memory(memory, scale), f"action   {action_text(status)}", ""]
+    lines += _table(status["models"], scale, paint)
+    if bad := _bad_conditions(status, paint):
+        lines += ["", *bad]
+    return "\n".join(lines)
+
+
+def action_text(status: Json) -> str:
+    """Return what is in flight: `loading chat, 12 s of about 18 s`, `none`, or why the loop is halted."""
+    action = status["action"]
+    if action is None:
+        return f"none, halted: {one_line(status['halted'])}" if status["halted"] else "none"
+    about = f" of about {action['expected']:.0f} s" if action["expected"] is not None else ""
+    return f"{action['doing']} {action['model']}, {action['elapsed']:.0f} s{about}"
+
+
+def condition_is_fine(condition: Json, model_state: str | None = None) -> bool:
+    """Return whether nobody need look at a condition. A model that is meant to be cold need not be Ready."""
+    if condition["type"] in _NEUTRAL:
+        return True
+    if condition["type"] in _BAD_WHEN_TRUE:
+        return bool(condition["status"] == "False")
+    if condition["type"] == "Ready" and model_state in ("cold", "loading", "evicting"):
+        return True
+    return bool(condition["status"] == "True")
+
+
+def _manifest(manifest: Json, paint: Paint) -> list[str]:
+    git = manifest["git"]
+    commit = f"  git {git['commit']}{'+dirty' if git['dirty'] else ''}" if git else ""
+    start = f"manifest {manifest['path']}  generation {manifest['generation']}{commit}  "
+    if manifest["valid"]:
+        lines = [start + paint("valid", "green")]
+    else:
+        refused = paint("the newest text is refused", "red")
+        lines = [f"{start}{refused}; this generation stays in force"]
+        lines += [f"  {line}" for line in manifest["refused"]]
+    return lines + [f"  warning: {one_line(w)}" for w in manifest["warnings"]]
+
+
+def _memory(memory: Json, scale: Scale) -> str:
+    labels = ("budget", "held", "reserved", "free", "available")
+    text = "   ".join(f"{scale.number(memory[label])} {label}" for label in labels)
+    return "memory   " + text.replace(
+        " budget", f" {scale.name} budget" if memory["budget"] is not None else " budget"
+    )
+
+
+def _table(models: Sequence[Json], scale: Scale, paint: Paint) -> list[str]:
+    if not models:
+        return ["no models"]
+    head = ("MODEL", "STATE", "RESIDENCY", "PRIORITY", "HELD", "REQUESTS", "LAST USED", "WHY")
+    rows = [head, *(_cells(model, scale) for model in models)]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(head) - 1)]
+    flush_right = {3, 4}
+    lines = []
+    for row in rows:
+        cells = []
+        for n, width in enumerate(widths):
+            pad = " " * (width - len(row[n]))
+            text = paint(row[n], STATE_COLOURS[row[n]]) if n == 1 and row[n] in STATE_COLOURS else row[n]
+            cells.append(pad + text if n in flush_right else text + pad)
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return [paint(lines[0], "bold"), *lines[1:]]
+
+
+def _cells(model: Json, scale: Scale) -> tuple[str, ...]:
+    held = "-" if model["held"] == 0 else scale.size(model["held"])
+    return (
+        model["name"],
+        model["state"],
+        model["residency"] or "not in manifest",
+        "-" if model["priority"] is None else str(model["priority"]),
+        held,
+        requests_text(model),
+        last_used_text(model),
+        verdict_text(model),
+    )
+
+
+def requests_text(model: Json) -> str:
+    """Return `1 in use, 2 waiting`, or `-` when nobody asks."""
+    parts = [
+        f"{model[key]} {words}" for key, words in (("active", "in use"), ("waiting", "waiting")) if model[key]
+    ]
+    return ", ".join(parts) or "-"
+
+
+def last_used_text(model: Json) -> str:
+    """Return `now`, `14m ago`, or `-` for a model that is not loaded."""
+    if model["active"]:
+        return "now"
+    return "-" if model["idle"] is None else f"{span(model['idle'])} ago"
+
+
+def verdict_text(model: Json) -> str:
+    """Return the reason of a model's verdict with its detail."""
+    verdict = model["verdict"]
+    return why_text(verdict["reason"], verdict["detail"]) if verdict else "-"
+
+
+def _bad_conditions(status: Json, paint: Paint) -> list[str]:
+    lines = [_condition("manifest", c, paint) for c in status["conditions"] if not condition_is_fine(c)]
+    for model in status["models"]:
+        bad = [c for c in model["conditions"] if not condition_is_fine(c, model["state"])]
+        lines += [_condition(model["name"], c, paint) for c in bad]
+    return lines
+
+
+def _condition(name: str, condition: Json, paint: Paint) -> str:
+    return f"{name}: {paint(condition_text(condition), 'red')}"
+
+
+def condition_text(condition: Json) -> str:
+    """Return `Ready=False (LoadFailed): exit 1, for 3m`."""
+    message = f": {one_line(condition['message'])}" if condition["message"] else ""
+    since = span(condition["age"])
+    return f"{condition['type']}={condition['status']} ({condition['reason']}){message}, for {since}"
