@@ -10,6 +10,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import placeholders, programs
 from reconciler.engines.base import Command, Finding, Probe
+from reconciler.engines.exits import explain_exit
 from reconciler.engines.health import ask_health
 
 
@@ -112,29 +113,6 @@ class CommandEngine:
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Return what the exit status alone says."""
         return explain_exit(exit_status)
-
-
-def explain_exit(exit_status: int | None) -> str | None:
-    """Return what an exit status means for any program, or None if it means nothing by itself.
-
-    A negative status is the signal that ended it, as `subprocess` reports it; 128 + n is how a
-    shell says so.
-    """
-    signal_number = -exit_status if exit_status is not None and exit_status < 0 else (exit_status or 0) - 128
-    by_signal = {
-        4: "the binary was built for another CPU (illegal instruction)",
-        6: "it aborted; its own last lines say why",
-        9: "it was killed (KILL), possibly because the machine ran out of memory",
-        11: "it crashed (segmentation fault)",
-    }
-    by_status = {
-        126: "the program could not be executed (126)",
-        127: "the program was not found (127)",
-        0: "it exited 0 before it was ready: a server must stay in the foreground (use `exec` in a wrapper)",
-    }
-    if exit_status is None:
-        return None
-    return by_status.get(exit_status) or by_signal.get(signal_number)
 
 
 ENGINE = CommandEngine()

@@ -1,0 +1,113 @@
+"""The engine `llama.cpp`: a `llama-server` of the user's, or the server embedded in the extra `llama`."""
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import llama_errors, llama_settings, programs
+from reconciler.engines.base import Command, Finding, Probe, Readiness
+from reconciler.engines.health import ask_health
+from reconciler.engines.llama_flags import FlagError, parse
+from reconciler.engines.llama_probe import call_once
+from reconciler.memory.gguf import WeightsError, find_weights
+
+#: Bytes a server holds beyond weights and context: interpreter, libraries' data, HTTP threads, compute buffers.
+#: Measured on Linux, CPU, with docs/engines.md "Overhead": see there for how and for which models.
+OVERHEAD: Final = 64 * 1024 * 1024
+_LAUNCHER: Final = "reconciler.engines.llama_launcher"
+_NO_SERVER: Final = (
+    "there is no llama.cpp server: install one of `pip install 'reconciler[llama]'` (embedded) "
+    "or llama.cpp's `llama-server` on PATH, or name its path as `command:`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """What is run: the first words of the command line, and whether it is our embedded server."""
+
+    argv: tuple[str, ...]
+    embedded: bool
+
+
+def _find_server(spec: LaunchSpec) -> _Server | None:
+    """Return the server that `spec` gets, or None. Reads the file system."""
+    if spec.command:
+        path = programs.resolve(spec, spec.command[0])
+        return _Server((path, *spec.command[1:]), embedded=False) if path else None
+    if path := programs.resolve(spec, "llama-server"):
+        return _Server((path,), embedded=False)
+    if importlib.util.find_spec("xllamacpp") is not None:
+        # -P: the model's working directory must not be able to shadow a module.
+        return _Server((sys.executable, "-P", "-m", _LAUNCHER), embedded=True)
+    return None
+
+
+class LlamaCpp:
+    """Serves one GGUF file."""
+
+    name = "llama.cpp"
+
+    def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
+        """Return what is wrong with the settings themselves; reads no file."""
+        return llama_settings.check(spec)
+
+    def preflight(self, spec: LaunchSpec) -> Preflight:
+        """Say whether server and weights are there and how many bytes it takes once loaded. Reads files."""
+        if problem := self._problem(spec):
+            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
+        if spec.weights is None:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, "no weights are given")
+        try:
+            weights = find_weights(Path(spec.weights))
+        except WeightsError as error:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, str(error))
+        context = llama_settings.context_bytes(spec)
+        return Preflight(spec.model, steady=None if context is None else weights.size + context + OVERHEAD)
+
+    def _problem(self, spec: LaunchSpec) -> str | None:
+        if not Path(spec.cwd).is_dir():
+            return f"the working directory {spec.cwd} does not exist"
+        server = _find_server(spec)
+        if server is None:
+            return programs.why_not(spec, spec.command[0]) if spec.command else _NO_SERVER
+        if server.embedded:
+            try:
+                parse(spec.args)
+            except FlagError as error:
+                return f"the embedded llama.cpp server does not take these args: {error}"
+        return None
+
+    def command(self, spec: LaunchSpec, port: int) -> Command:
+        """Return the server's command line. Of a setting given twice, the manifest's `args` and `env` rule."""
+        server = _find_server(spec) or _Server(spec.command or ("llama-server",), embedded=False)
+        argv = [*server.argv, *llama_settings.flags(spec, port)]
+        env: dict[str, str] = {}
+        if server.embedded:
+            argv += llama_settings.optional_flags(spec)
+        else:
+            env = llama_settings.optional_env(spec)
+        return Command((*argv, *spec.args), spec.cwd, {**env, **dict(spec.env)})
+
+    async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        """Ask the health address; once it says yes, let the model do one token's work."""
+        health = await ask_health(base_url, "/health", client)
+        if health.readiness is not Readiness.READY:
+            return health
+        return await call_once(spec.role, base_url, client)
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        """Return None: the server serves one model and ignores the name."""
+        return None
+
+    def explain(self, log_tail: str, exit_status: int | None) -> str | None:
+        """Return the known failure the log or the exit status tells of."""
+        return llama_errors.explain(log_tail, exit_status)
+
+
+ENGINE = LlamaCpp()

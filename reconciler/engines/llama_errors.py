@@ -1,0 +1,55 @@
+"""What llama.cpp's last words mean: known failures, one sentence each."""
+
+import re
+from typing import Final
+
+from reconciler.engines.exits import explain_exit
+
+#: First match wins, so the more specific cause comes first.
+_KNOWN: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), sentence)
+    for pattern, sentence in (
+        (r"llama_launcher: (unknown flag.*)", "{0}"),
+        (r"llama_launcher: (.* needs a value|.* takes no value|.*must be one of.*)", "bad command line: {0}"),
+        (r"error: invalid argument: (\S+)", "this llama-server does not know the flag {0}"),
+        (r"invalid magic characters", "the weights file is not GGUF"),
+        (
+            r"failed to read key-value pairs|tensor data is not within the file bounds|file is truncated",
+            "the weights file is truncated or damaged",
+        ),
+        (
+            r"has invalid ggml type (\d+)",
+            "the weights use a quantisation (type {0}) this build does not know",
+        ),
+        (r"unknown model architecture: '([^']*)'", "this build does not know the model architecture {0!r}"),
+        (r"unknown pre-tokenizer type: '([^']*)'", "this build does not know the pre-tokenizer {0!r}"),
+        (
+            r"quantized V cache requires flash_attn|V cache quantization requires flash_attn",
+            "a quantised cache needs flash attention: remove `-fa off` or set context.cache_type: f16",
+        ),
+        (r"couldn't bind HTTP server socket", "its port is taken by another process"),
+        (
+            r"failed to allocate buffer for kv cache|failed to allocate .*kv cache",
+            "there was not enough memory for the context: lower context.max_tokens or context.slots",
+        ),
+        (
+            r"failed to allocate (\S+) buffer of size (\d+)",
+            "there was not enough memory: {0} refused {1} bytes",
+        ),
+        (
+            r"(CUDA|Vulkan|ROCm|HIP|Metal)[^\n]*out of memory|ErrorOutOfDeviceMemory",
+            "the GPU has not enough memory",
+        ),
+        (r"unable to allocate|std::bad_alloc|cannot allocate memory", "there was not enough memory"),
+        (r"No module named '?(xllamacpp|reconciler)", "its Python package {0} is not installed any more"),
+        (r"failed to open GGUF file|No such file or directory", "the weights file is not there"),
+    )
+)
+
+
+def explain(log_tail: str, exit_status: int | None) -> str | None:
+    """Return one sentence, or None if neither log nor status say anything known."""
+    for pattern, sentence in _KNOWN:
+        if found := pattern.search(log_tail):
+            return sentence.format(*found.groups())
+    return explain_exit(exit_status)

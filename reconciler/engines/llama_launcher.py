@@ -1,0 +1,48 @@
+"""The embedded llama.cpp server: `python -m reconciler.engines.llama_launcher -m FILE --port N ...`.
+
+A process of its own around `xllamacpp.Server`, kept light so that a load is little more than the
+engine's own.
+It outlives its parent on purpose: models go on serving while the manager restarts.
+"""
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from reconciler.engines.llama_flags import FlagError, apply, parse
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until a signal ends it. Returns 2 for a bad command line, 1 if the model does not load."""
+    # While the model loads, the extension holds the interpreter lock: a Python handler could not run, so
+    # signals keep their default and end the process at once, in every state.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        given = {name for flag, _ in parse(argv) for name in flag.names}
+        return _serve(argv, given)
+    except FlagError as error:
+        print(f"llama_launcher: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def _serve(argv: Sequence[str], given: set[str]) -> int:
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    apply(argv, params, xllamacpp)
+    if not params.model.path:
+        raise FlagError("-m FILE is missing")
+    if "-t" in given and "-tb" not in given:
+        params.cpuparams_batch.n_threads = params.cpuparams.n_threads
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError as error:
+        print(f"llama_launcher: {error}: {params.model.path}", file=sys.stderr)  # noqa: T201
+        return 1
+    print(f"llama_launcher: serving on {server.listening_address}", file=sys.stderr, flush=True)  # noqa: T201
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

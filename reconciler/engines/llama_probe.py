@@ -1,0 +1,48 @@
+"""One tiny real call to a llama.cpp server: proof that the model works, not only its HTTP port."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+
+from reconciler.core.launch import Role
+from reconciler.engines.base import Probe, Readiness
+from reconciler.engines.health import unreachable
+
+#: Seconds one token may take. A large model reads all its weights from disk for it.
+CALL_TIMEOUT: Final = 120.0
+_COMPLETION: Final = ("/v1/completions", {"prompt": "a", "max_tokens": 1, "temperature": 0})
+# The plain completion serves chat models too, and needs no chat template to work.
+_CALLS: Final[Mapping[Role, tuple[str, Mapping[str, object]]]] = {
+    Role.CHAT: _COMPLETION,
+    Role.COMPLETION: _COMPLETION,
+    Role.EMBEDDING: ("/v1/embeddings", {"input": "a"}),
+    Role.RERANK: ("/v1/rerank", {"query": "a", "documents": ["a"]}),
+}
+
+
+async def call_once(role: Role, base_url: str, client: httpx.AsyncClient) -> Probe:
+    """Make the smallest call that `role` allows. Never raises for a dead server."""
+    path, body = _CALLS[role]
+    try:
+        response = await client.post(base_url + path, json=dict(body), timeout=CALL_TIMEOUT)
+    except httpx.HTTPError as error:
+        return unreachable(error)
+    if response.is_success:
+        return Probe(Readiness.READY)
+    if response.status_code in (401, 403):
+        return Probe(Readiness.READY, "it wants a key (`--api-key`): clients must send it")
+    detail = f"{path} answers {response.status_code}: {_message(response)}"
+    if response.status_code in (429, 503):
+        return Probe(Readiness.LOADING, detail)
+    return Probe(Readiness.FAILED, f"it does not work as role {role.value}: {detail}")
+
+
+def _message(response: httpx.Response) -> str:
+    try:
+        body: Any = response.json()
+    except ValueError:
+        return response.text[:200]
+    error = body.get("error") if isinstance(body, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message or body)[:200]

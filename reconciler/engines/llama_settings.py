@@ -1,0 +1,103 @@
+"""From a launch to llama.cpp's settings: which flags, which environment, how much context in bytes."""
+
+import os
+from typing import Final
+
+import psutil
+
+from reconciler.core.launch import LaunchSpec, LoadMode, Role
+from reconciler.engines.base import Finding
+
+#: Settings that the manager needs to know, so they have keys of their own in the manifest.
+_OWNED: Final = {
+    ("-m", "--model"): "the weights are stated as `weights:`",
+    ("--host", "--port"): "the address is chosen by reconcile; a fixed port is stated as `port:`",
+    ("-c", "--ctx-size"): "the context is stated as `context.max_tokens`, for each of `context.slots`",
+    ("-np", "--parallel"): "the number of requests side by side is stated as `context.slots`",
+}
+_CACHE_TYPES: Final = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+_VECTORS: Final = (Role.EMBEDDING, Role.RERANK)
+#: An embedding's input must fit one physical batch. Larger batches cost compute buffers, so there is a bound.
+_LEAST_BATCH: Final = 512
+_MOST_BATCH: Final = 8192
+
+
+def check(spec: LaunchSpec) -> tuple[Finding, ...]:
+    """Return what is wrong with the settings themselves."""
+    findings = []
+    if spec.weights is None:
+        findings.append(Finding(("weights",), "this engine needs weights", "weights: path/to/model.gguf"))
+    for word in spec.args:
+        for names, message in _OWNED.items():
+            if word.partition("=")[0] in names:
+                findings.append(Finding(("args",), f"{word} cannot be given here", message))
+    if spec.cache_type not in _CACHE_TYPES:
+        message = f"{spec.cache_type!r} is not a cache type"
+        findings.append(Finding(("context", "cache_type"), message, f"one of {', '.join(_CACHE_TYPES)}"))
+    if spec.slots < 1:
+        findings.append(Finding(("context", "slots"), "must be at least 1"))
+    return tuple(findings)
+
+
+def context_bytes(spec: LaunchSpec) -> int | None:
+    """Return the bytes all slots' context takes, or None if the manifest does not say enough."""
+    per_token: int | None = getattr(spec, "context_bytes_per_token", None)
+    if per_token is None or spec.context_tokens is None:
+        return None
+    return per_token * spec.context_tokens * spec.slots
+
+
+def threads() -> int:
+    """Return how many threads a model computes with: the physical cores this process may use."""
+    # Two threads on one core slow a matrix product down; more threads than cores stop it.
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
+
+
+def flags(spec: LaunchSpec, port: int) -> list[str]:
+    """Return the flags every build of the server has."""
+    result = ["-m", spec.weights or "", "--host", "127.0.0.1", "--port", str(port), "-a", spec.model]
+    result += ["-np", str(spec.slots), "-t", str(threads())]
+    if spec.context_tokens is not None:
+        # The server divides its context among the slots.
+        result += ["-c", str(spec.context_tokens * spec.slots)]
+    elif spec.slots > 1:
+        # No budget stated: any slot may use the model's own length, as long as the others leave it.
+        result += ["-kvu"]
+    result += ["-ctk", spec.cache_type, "-ctv", spec.cache_type]
+    if spec.role in _VECTORS:
+        batch = str(min(max(spec.context_tokens or 2048, _LEAST_BATCH), _MOST_BATCH))
+        result += ["--rerank" if spec.role is Role.RERANK else "--embeddings", "-b", batch, "-ub", batch]
+    return result
+
+
+def optional_flags(spec: LaunchSpec) -> list[str]:
+    """Return further settings for the embedded server, which knows all its flags."""
+    # The prompt cache grows to 8 GiB by default, unseen by any estimate; a ping each second lets the server notice
+    # soon that a client has left; fitting to free memory is what the plan is for.
+    result = ["-fit", "off", "--cache-ram", "0", "--sse-ping-interval", "1", "--no-ui", "--offline"]
+    if spec.load_mode is not LoadMode.AUTO:
+        result += ["-lm", spec.load_mode.value]
+    return result
+
+
+def optional_env(spec: LaunchSpec) -> dict[str, str]:
+    """Return the same settings for a `llama-server` of any age: it ignores a name it does not know.
+
+    As flags they would end a build that does not have them, or has them no more.
+    """
+    env = {
+        "LLAMA_ARG_CACHE_RAM": "0",
+        "LLAMA_ARG_FIT": "off",
+        "LLAMA_ARG_NO_WEBUI": "1",
+        "LLAMA_ARG_OFFLINE": "1",
+        "LLAMA_ARG_SSE_PING_INTERVAL": "1",
+        "LLAMA_ARG_UI": "0",
+    }
+    if spec.load_mode is not LoadMode.AUTO:
+        env["LLAMA_ARG_LOAD_MODE"] = spec.load_mode.value
+    if spec.load_mode is LoadMode.NONE:
+        env["LLAMA_ARG_NO_MMAP"] = "1"
+    if spec.load_mode is LoadMode.MLOCK:
+        env["LLAMA_ARG_MLOCK"] = "1"
+    return env
