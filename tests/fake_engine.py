@@ -1,8 +1,8 @@
 """A scripted stand-in for a model server: one file, standard library only, listening within 50 ms.
 
-Run it as `python tests/fake_engine.py --port N [options]`; unknown options are ignored: any argv can be tried.
+Run it as `python tests/fake_engine.py --port N [options]`; unknown options are ignored (try any argv).
 It speaks HTTP/1.1 by hand, because `http.server` alone takes longer to import than all the rest.
-It answers GET /health, /v1/models, /echo and /stats, POST on any path (OpenAI-shaped), and idles on a WebSocket.
+It answers GET /health, /v1/models, /echo, /stats, POST on any path (OpenAI-shaped), and idles on a WebSocket.
 It ends itself after 15 minutes, so that nothing a failed test leaves behind stays for long.
 """
 

@@ -55,7 +55,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def get_json(url: str, timeout: float = 5.0) -> Any:
-    """GET `url` past any proxy; return its JSON, also of an error answer, or None if nobody answers (blocking)."""
+    """GET `url` past any proxy; return its JSON (of errors too), or None if nobody answers (blocking)."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=timeout) as answer:

@@ -1,0 +1,110 @@
+"""The host: everything a loop needs to start, watch, prove, stop and find again its processes."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from reconciler.engines.base import Command
+from reconciler.host import adopt, listeners
+from reconciler.host.errors import StartError
+from reconciler.host.exits import Exit, Exits, open_pidfd
+from reconciler.host.identity import Process
+from reconciler.host.logs import Logs
+from reconciler.host.spawn import child_environment, spawn
+from reconciler.host.stop import Ladder, StopReport
+from reconciler.host.tree import Mark, members
+
+LOG_CAP: Final = 8 << 20
+
+
+class Host:
+    """Processes of one owner. Belongs to one event loop; methods said to block belong in worker threads.
+
+    `owner` names the state directory for good (not one run), so that a later run recognises what this one started.
+    `log_cap` is in bytes, for each model.
+    """
+
+    def __init__(self, state_dir: Path, owner: str, *, log_cap: int = LOG_CAP) -> None:
+        self.owner = owner
+        self.logs = Logs(state_dir / "logs", log_cap)
+        self._exits = Exits()
+
+    async def start(self, command: Command, *, model: str, launch_id: str, port: int) -> Process:
+        """Start `command` as one launch of `model` and return its identity; it is reaped whenever it ends.
+
+        `port` only goes into the log. Raises StartError with a sentence for people.
+        """
+        loop = asyncio.get_running_loop()
+
+        def begin() -> Process:
+            process = self._begin(command, model, launch_id, port)
+            # From here, not after the await: a cancelled caller must not leave a zombie behind.
+            loop.call_soon_threadsafe(self._adopt_child, process, open_pidfd(process))
+            return process
+
+        return await anyio.to_thread.run_sync(begin)
+
+    async def wait_exit(self, process: Process) -> Exit:
+        """Return how `process` ended, as soon as it has; unknown status for one that an earlier run started."""
+        return await self._exits.wait(process)
+
+    async def stop(
+        self,
+        process: Process | None,
+        launch_id: str,
+        *,
+        grace: float,
+        on_escalate: Callable[[str], None] | None = None,
+    ) -> StopReport:
+        """End all processes of a launch and return when the last is gone: SIGTERM, `grace` seconds, SIGTERM, SIGKILL.
+
+        Works as well when `process` is dead or unknown (None): what it left behind is found by its mark. Close the
+        connections to the server before: some wait for their clients. Raises StopError for what survives.
+        """
+        report = await Ladder(process, self._mark(launch_id), on_escalate).run(grace)
+        if process is not None and process.pid in report.pids:
+            await self._exits.wait(process)  # gone means reaped, too
+        return report
+
+    def tree(self, process: Process | None, launch_id: str, *, thorough: bool = False) -> tuple[int, ...]:
+        """Return the pids of a launch, sorted. `thorough` also finds daemonised ones. Blocking."""
+        return tuple(p.pid for p in members(process, self._mark(launch_id), thorough=thorough))
+
+    def owns_port(self, process: Process, launch_id: str, port: int) -> listeners.PortProof:
+        """Prove who answers on `port`. Blocking."""
+        return listeners.owns_port(process, self._mark(launch_id), port)
+
+    def survivors(self, records: Iterable[adopt.Record]) -> tuple[adopt.Survivor, ...]:
+        """Return which recorded launches still live and are provably ours. Blocking."""
+        return adopt.survivors(records, self.owner)
+
+    def close(self) -> None:
+        """Stop watching. The processes go on: a later run adopts them."""
+        self._exits.close()
+
+    def _mark(self, launch_id: str) -> Mark:
+        return Mark(self.owner, launch_id)
+
+    def _adopt_child(self, process: Process, pidfd: int | None) -> None:
+        self._exits.watch(process, pidfd, child=True)
+
+    def _begin(self, command: Command, model: str, launch_id: str, port: int) -> Process:
+        env = child_environment(os.environ, command, self._mark(launch_id).variables())
+        try:
+            output = self.logs.open(model)
+        except OSError as error:
+            raise StartError(f"cannot open the log {self.logs.path(model)}: {error.strerror}") from error
+        try:
+            self.logs.begin(output, launch_id)
+            process = spawn(command, env, output)
+            self.logs.note(output, f"pid {process.pid} port {port}")
+        except StartError as error:
+            self.logs.note(output, str(error))
+            raise
+        finally:
+            os.close(output)
+        return process

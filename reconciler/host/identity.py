@@ -1,0 +1,120 @@
+"""Who a process is: its pid together with its start time, which no later owner of the same pid can share."""
+
+import ctypes
+import ctypes.util
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+LINUX: Final = sys.platform.startswith("linux")
+#: psutil tells start times in seconds where the kernel tells no ticks.
+_TICKS_PER_SECOND: Final = 100
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Process:
+    """One process for good: pid and start time (clock ticks since boot; on macOS 1/100 s since 1970)."""
+
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What the kernel says of one process at one moment."""
+
+    started: int
+    parent: int
+    session: int
+    #: It runs (or sleeps); a zombie only waits for its parent to read its exit status.
+    alive: bool
+
+
+def read_stat(pid: int) -> Stat | None:
+    """Return what is known of `pid`, zombies included; None if there is no such process. Blocking (one small read).
+
+    Start ticks do not move when the wall clock is set, so an identity outlives any clock change.
+    """
+    if not LINUX:
+        return _read_psutil(pid)
+    try:
+        data = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The name may hold blanks and brackets: the fields proper begin after the last bracket.
+    fields = data[data.rfind(b")") + 2 :].split()
+    # A leader that left its other threads behind looks like a zombie, but its memory is still there.
+    alive = fields[0] not in (b"Z", b"X", b"x") or int(fields[17]) > 1
+    return Stat(started=int(fields[19]), parent=int(fields[1]), session=int(fields[3]), alive=alive)
+
+
+def _read_psutil(pid: int) -> Stat | None:
+    try:
+        found = psutil.Process(pid)
+        with found.oneshot():
+            started = round(found.create_time() * _TICKS_PER_SECOND)
+            alive = found.status() != psutil.STATUS_ZOMBIE
+            return Stat(started=started, parent=found.ppid(), session=os.getsid(pid), alive=alive)
+    except (psutil.Error, OSError):
+        return None
+
+
+def identify(pid: int) -> Process | None:
+    """Return the identity of the live process `pid`, or None. Blocking (one small read)."""
+    stat = read_stat(pid)
+    return Process(pid, stat.started) if stat is not None and stat.alive else None
+
+
+def alive(process: Process) -> bool:
+    """Return whether exactly this process still runs; a zombie does not. Blocking (one small read)."""
+    return identify(process.pid) == process
+
+
+def process_table() -> dict[int, Stat]:
+    """Return all processes by pid, sorted. Blocking (one small read a process)."""
+    pids: Iterable[int] = (
+        (int(name) for name in os.listdir("/proc") if name.isdigit()) if LINUX else psutil.pids()
+    )
+    return {pid: stat for pid in sorted(pids) if (stat := read_stat(pid)) is not None}
+
+
+def read_environ(pid: int) -> frozenset[bytes]:
+    """Return the `NAME=value` strings `pid` was started with; empty if it is gone or not ours to read. Blocking."""
+    if LINUX:
+        try:
+            if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+                return frozenset()
+            return frozenset(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+        except OSError:
+            return frozenset()
+    try:
+        found = psutil.Process(pid)
+        if found.uids().effective != os.geteuid():
+            return frozenset()
+        return frozenset(f"{name}={value}".encode() for name, value in found.environ().items())
+    except (psutil.Error, OSError):
+        return frozenset()
+
+
+def boot_id() -> str:
+    """Return an id that changes with every boot; empty if the system tells none. Blocking (one small read)."""
+    if not LINUX:
+        return _boot_session()
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _boot_session() -> str:
+    library = ctypes.CDLL(ctypes.util.find_library("c"))
+    size = ctypes.c_size_t(128)
+    value = ctypes.create_string_buffer(size.value)
+    if library.sysctlbyname(b"kern.bootsessionuuid", value, ctypes.byref(size), None, 0) != 0:
+        return ""
+    return value.value.decode("ascii", "replace")

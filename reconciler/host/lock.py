@@ -1,0 +1,81 @@
+"""One manager per state directory."""
+
+import json
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import filelock
+
+from reconciler.host.errors import StateLocked
+from reconciler.host.identity import Process, alive, identify
+
+_LOCK: Final = "lock"
+_HOLDER: Final = "lock.holder"
+#: A holder that has just won the lock needs a moment to write its name.
+_NAME_SECONDS: Final = 0.3
+
+
+class StateLock:
+    """The lock of one state directory. The kernel frees it the moment its holder is gone, however it went."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._dir = state_dir
+        self._holder = state_dir / _HOLDER
+        # Ours to keep in whichever thread: acquired in a worker, released in another.
+        self._lock = filelock.FileLock(state_dir / _LOCK, timeout=0, mode=0o600, thread_local=False)
+
+    def acquire(self) -> None:
+        """Take the lock, making the directory (0700) if needed. Raises StateLocked at once, OSError. Blocking."""
+        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except filelock.Timeout:
+            raise self._refusal() from None
+        me = identify(os.getpid())
+        if me is not None:
+            self._write(me)
+
+    def release(self) -> None:
+        """Give it back; harmless if it is not held. Blocking."""
+        if self._lock.is_locked:
+            self._holder.unlink(missing_ok=True)
+            self._lock.release()
+
+    def __enter__(self) -> "StateLock":
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _write(self, me: Process) -> None:
+        draft = self._holder.with_suffix(".new")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            json.dump({"pid": me.pid, "started": me.started}, file)
+        draft.replace(self._holder)
+
+    def _refusal(self) -> StateLocked:
+        deadline = time.monotonic() + _NAME_SECONDS
+        while (holder := holder_of(self._dir)) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        who = f"pid {holder.pid}" if holder else "another process"
+        return StateLocked(
+            f"{self._dir} is in use by {who}: stop that manager, or give this one its own --state-dir",
+            holder.pid if holder else None,
+        )
+
+
+def holder_of(state_dir: Path) -> Process | None:
+    """Return the live process that last took the lock of `state_dir`, or None. Takes no lock. Blocking."""
+    try:
+        written = json.loads((state_dir / _HOLDER).read_text(encoding="ascii"))
+        process = Process(int(written["pid"]), int(written["started"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return process if alive(process) else None

@@ -1,0 +1,90 @@
+"""Start one process: no shell, a session of its own, output straight into a file."""
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from reconciler.engines.base import Command
+from reconciler.host.errors import StartError
+from reconciler.host.identity import Process, read_stat
+
+_OURS: Final = "RECONCILER_"
+#: A child that answers the service manager in our place would confuse it.
+_SERVICE_MANAGER: Final = frozenset(
+    {"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}
+)
+
+
+def child_environment(own: Mapping[str, str], command: Command, marks: Mapping[str, str]) -> dict[str, str]:
+    """Return our environment without what is meant for us alone, then the command's own, then the marks."""
+    kept = {k: v for k, v in own.items() if not k.startswith(_OURS) and k not in _SERVICE_MANAGER}
+    return {**kept, **command.env, **marks}
+
+
+def spawn(command: Command, env: Mapping[str, str], output: int) -> Process:
+    """Start `command` with its output on the descriptor `output`. Blocking until the program really runs.
+
+    The caller must reap it by pid. Raises StartError.
+    """
+    if not command.argv or not command.argv[0]:
+        raise StartError("the command is empty: name the program to start")
+    try:
+        popen = subprocess.Popen(
+            command.argv,
+            cwd=command.cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            close_fds=True,
+        )
+    except (OSError, ValueError) as error:
+        raise StartError(_explain(command, env, error)) from error
+    # We reap by pid. Without a return code the object would try that as well, and warn, when it is collected.
+    popen.returncode = 0
+    stat = read_stat(popen.pid)
+    if stat is None:  # it cannot be reaped yet, so only a system without process information gets here
+        raise StartError(f"pid {popen.pid} was started but cannot be read: is /proc mounted?")
+    return Process(popen.pid, stat.started)
+
+
+def _explain(command: Command, env: Mapping[str, str], error: OSError | ValueError) -> str:
+    program = command.argv[0]
+    if isinstance(error, ValueError):
+        return f"cannot start '{program}': {error} (a NUL character in its arguments, or '=' in an env name)"
+    cwd = Path(command.cwd)
+    if not cwd.is_dir():
+        return f"cannot start '{program}': its working directory {cwd} does not exist or is no directory"
+    if not os.access(cwd, os.X_OK):
+        return f"cannot start '{program}': its working directory {cwd} may not be entered (check its permissions)"
+    if error.errno == errno.ENOENT:
+        return _explain_missing(command, env)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        if (cwd / program).is_dir():
+            return f"cannot start '{program}': it is a directory, name the program in it"
+        return f"cannot start '{program}': permission denied; make it executable: chmod +x {cwd / program}"
+    if error.errno == errno.ENOEXEC:
+        return f"cannot start '{program}': not a program for this machine; a script needs a first line like #!/bin/sh"
+    if error.errno == errno.E2BIG:
+        return f"cannot start '{program}': its arguments and environment together are too long"
+    if error.errno in (errno.EAGAIN, errno.ENOMEM):
+        return f"cannot start '{program}': {error.strerror}; the limit of processes (ulimit -u) or memory is reached"
+    return f"cannot start '{program}': {error.strerror or error}"
+
+
+def _explain_missing(command: Command, env: Mapping[str, str]) -> str:
+    program = command.argv[0]
+    if "/" not in program:
+        path = env.get("PATH", os.defpath)
+        if shutil.which(program, path=path) is None:
+            return f"program '{program}' is not on PATH ({path}): install it or give its full path"
+        return f"cannot start '{program}': the interpreter in its first line does not exist"
+    full = Path(command.cwd) / program
+    if not full.exists():
+        return f"program {full} does not exist: install it or correct the path"
+    return f"cannot start {full}: the interpreter or loader it names does not exist"
