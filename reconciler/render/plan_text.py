@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from reconciler.core.types import Account, Evict, Outcome, Plan, Step, Verdict
 from reconciler.render.paint import Paint, one_line, painter
-from reconciler.render.units import Scale, scale_for, span
+from reconciler.render.units import Scale, scale_for
 
 if TYPE_CHECKING:
     from reconciler.manifest.applied import Source
@@ -102,8 +102,6 @@ def _step_row(number: int, step: Step, reloaded: set[str], scale: Scale) -> _Row
 def _verdict_row(verdict: Verdict, scale: Scale) -> _Row:
     verb = {Outcome.KEEP: "holds", Outcome.EVICT: "frees"}.get(verdict.outcome, "needs")
     why = why_text(verdict.reason, verdict.detail)
-    if verdict.retry_in is not None:
-        why += f", again in {span(verdict.retry_in)}"
     return _Row("", verdict.outcome, verdict.model, verb, scale.size(verdict.size), "", why)
 
 

@@ -211,6 +211,10 @@ class ModelDocument(Document):
     """Requests being served."""
     waiting: int
     """Requests waiting for it to be loaded."""
+    wanted: bool
+    """A person asked for a load that is not done yet."""
+    dismissed: bool
+    """A person asked for it to go, and nobody has asked for it since."""
     oldest_wait: float | None
     """Seconds the longest-waiting request waits."""
     idle: float | None
@@ -241,6 +245,8 @@ class StatusDocument(Document):
     """Where clients connect."""
     halted: str | None
     """Why the loop begins nothing more, or null while it runs."""
+    observation: int
+    """Number of the look at the machine that this document is made from."""
     manifest: ManifestDocument
     memory: MemoryDocument
     action: ActionDocument | None
