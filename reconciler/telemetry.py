@@ -10,8 +10,8 @@ from typing import Any, Final, TextIO
 _WITHOUT_RICH: Final = "rich" not in sys.modules
 if _WITHOUT_RICH:
     sys.modules["rich"] = None  # type: ignore[assignment]
-import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+import structlog  # noqa: E402
+from structlog.typing import EventDict, Processor, WrappedLogger  # noqa: E402
 
 if _WITHOUT_RICH:
     del sys.modules["rich"]

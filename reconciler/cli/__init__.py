@@ -1,0 +1,78 @@
+"""The command line. Exit codes: 0 done, 1 failure, 2 changes (only --detailed-exitcode), 64 usage, 130 Ctrl-C."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from reconciler.cli.output import FAILURE, USAGE, CliError, UsageError, note
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+INTERRUPTED: Final = 130
+#: What a shell reports of a program that wrote into a closed pipe.
+BROKEN_PIPE: Final = 141
+
+_EXIT_CODES: Final = "Exit codes: 0 done, 1 failure, 2 changes pending (only with --detailed-exitcode), 64 wrong usage, 130 Ctrl-C."
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line (`sys.argv` by default) and return the exit code."""
+    from cyclopts import CycloptsError
+
+    try:
+        code = make_app()(list(argv) if argv is not None else None)
+        sys.stdout.flush()
+    except CycloptsError as error:
+        note(f"error: {error}\nsee: reconcile --help")
+        return USAGE
+    except CliError as error:
+        note(f"{error.prefix}{error}")
+        if isinstance(error, UsageError):
+            note("see: reconcile --help")
+        return error.code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has left; the interpreter must not fail once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        note(f"error: {error}")
+        return FAILURE
+    return code if isinstance(code, int) else 0
+
+
+def make_app() -> "App":
+    """Return the cyclopts application: the default command and one per verb."""
+    from cyclopts import App, Group
+
+    import reconciler
+    from reconciler.cli.evict import evict
+    from reconciler.cli.explain import explain
+    from reconciler.cli.help import HelpTable
+    from reconciler.cli.load import load
+    from reconciler.cli.logs import logs
+    from reconciler.cli.run import run
+    from reconciler.cli.schema import schema
+    from reconciler.cli.status import status
+    from reconciler.cli.stop import stop
+    from reconciler.cli.validate import validate
+
+    app = App(
+        name="reconcile",
+        version=reconciler.__version__,
+        help_format="plaintext",
+        help_epilogue=_EXIT_CODES,
+        help_formatter=HelpTable(),
+        group_parameters=Group("Options"),
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    app.default(run)
+    for place, verb in enumerate((validate, schema, status, explain, logs, load, evict, stop)):
+        app.command(verb, sort_key=place)
+    return app

@@ -1,0 +1,77 @@
+"""Asking the loop for a load or an evict, and watching until it is done or refused."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from reconciler.cli.client import LoopClient
+from reconciler.cli.names import find_model
+from reconciler.cli.output import CliError, note, say
+from reconciler.render import one_line
+from reconciler.render.status_text import action_text, verdict_text
+
+Verb = Literal["load", "evict"]
+Json = Mapping[str, Any]
+
+POLL: Final = 0.1
+#: Blocked for one of these, it may still come about by itself: a busy victim becomes idle.
+_PASSING: Final = frozenset({"VictimsBusy", "NoRoom"})
+#: Looks at the machine after which the loop has surely heard: one may have been under way when we asked.
+_HEARD: Final = 2
+
+
+def ask(loop: LoopClient, name: str, verb: Verb, *, wait: bool, timeout: float) -> None:
+    """Ask, then wait up to `timeout` seconds. Raises CliError when it is refused, fails or takes longer."""
+    before = loop.status()
+    model = find_model(before, name)
+    name = model["name"]
+    loop.act(name, verb)
+    if not wait:
+        return
+    deadline = time.monotonic() + timeout
+    shown = ""
+    while True:
+        status = loop.status()
+        now = find_model(status, name)
+        if _done(now, verb):
+            say(f"{name} is {now['state']}")
+            return
+        if reason := _refused(
+            now, model, verb, heard=status["observation"] >= before["observation"] + _HEARD
+        ):
+            raise CliError(f"{name} {'was not loaded' if verb == 'load' else 'stays loaded'}: {reason}")
+        if (line := _progress(status, now)) != shown:
+            shown = line
+            note(line)
+        if time.monotonic() > deadline:
+            raise CliError(f"{name} is still {now['state']} after {timeout:g} s; the loop goes on")
+        time.sleep(POLL)
+
+
+def _done(model: Json, verb: Verb) -> bool:
+    if verb == "load":
+        return bool(model["state"] == "ready")
+    return model["pid"] is None and model["state"] not in ("loading", "evicting")
+
+
+def _refused(now: Json, before: Json, verb: Verb, *, heard: bool) -> str:
+    """Return why it will not happen, or an empty text while it may."""
+    verdict = now["verdict"]
+    if verb == "evict":
+        stays = verdict and verdict["outcome"] == "keep" and heard and not now["active"]
+        return verdict_text(now) if stays else ""
+    if now["failures"] > before["failures"]:
+        return one_line(now["last_error"]) or "it failed to start; see: reconcile logs " + now["name"]
+    blocked = verdict and verdict["outcome"] == "blocked" and verdict["reason"] not in _PASSING
+    return verdict_text(now) if blocked and (now["wanted"] or heard) else ""
+
+
+def _progress(status: Json, model: Json) -> str:
+    """Return what to show while waiting; it has no running clock, so that only changes make a line."""
+    action = status["action"]
+    if action and action["model"] == model["name"]:
+        about = f", about {action['expected']:.0f} s" if action["expected"] is not None else ""
+        return f"{action['doing']} {model['name']}{about}"
+    busy = f"; {action_text(status).partition(',')[0]}" if action else ""
+    verdict = model["verdict"]
+    return f"{model['name']} is {model['state']} ({verdict['reason'] if verdict else 'not seen yet'}){busy}"

@@ -1,0 +1,129 @@
+"""Talking to the running loop over its loopback address, past any proxy."""
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from reconciler.cli.output import CliError
+from reconciler.render import one_line
+
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+KEY_VARIABLE: Final = "RECONCILE_API_KEY"
+#: Seconds one answer may take; the loop answers from memory.
+TIMEOUT: Final = 10.0
+
+
+class NotRunningError(CliError):
+    """No loop answers."""
+
+
+class RefusedError(CliError):
+    """The loop answered with an error; `status` is the HTTP one."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class LoopClient:
+    """The control API of one loop."""
+
+    url: str
+
+    def status(self) -> dict[str, Any]:
+        """Return the status document. Raises NotRunningError, RefusedError."""
+        document = self.call("GET", "/api/v1/status")
+        if document.get("formatVersion") != 1:
+            version = document.get("formatVersion")
+            raise CliError(f"the loop at {self.url} speaks status format {version!r}, this program reads 1")
+        return document
+
+    def act(self, model: str, verb: str) -> dict[str, Any]:
+        """Ask for a load or an evict. Raises NotRunningError, RefusedError."""
+        return self.call("POST", f"/api/v1/models/{quote(model, safe='')}/{verb}")
+
+    def call(self, method: str, path: str) -> dict[str, Any]:
+        """Send one request without a body and return the JSON object of its answer.
+
+        Raises NotRunningError when nobody answers, RefusedError for an error status or an answer that is not ours.
+        """
+        place = urlsplit(self.url)
+        key = os.environ.get(KEY_VARIABLE)
+        headers = {"Accept": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        connection = http.client.HTTPConnection(
+            place.hostname or "127.0.0.1", place.port or 80, timeout=TIMEOUT
+        )
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise NotRunningError(f"no loop answers at {self.url} ({_cause(error)})") from error
+        finally:
+            connection.close()
+        return _read(self.url, answer.status, body)
+
+
+def find_loop(state_dir: Path) -> LoopClient:
+    """Return the client for the loop of this state directory, or for the default address if it has left no note.
+
+    Raises NotRunningError when the directory's loop is known to be gone. Whether one answers is seen at the first call.
+    """
+    url = running_url(state_dir)
+    if url is None and (state_dir / "run.json").exists():
+        raise NotRunningError(f"the loop of {state_dir} is not running; start it with: reconcile")
+    return LoopClient(url or DEFAULT_URL)
+
+
+def running_url(state_dir: Path) -> str | None:
+    """Return the address in the loop's `run.json` while the process that wrote it lives, else None."""
+    try:
+        written = json.loads((state_dir / "run.json").read_text(encoding="utf-8"))
+        pid, url = int(written["pid"]), str(written["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return url if _alive(pid) else None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
+
+
+def _read(url: str, status: int, body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if status == http.client.UNAUTHORIZED:
+        raise RefusedError(f"the loop at {url} asks for an API key: set {KEY_VARIABLE}", status)
+    if status >= http.client.BAD_REQUEST:
+        raise RefusedError(_message(document) or f"{url} answered with HTTP status {status}", status)
+    if not isinstance(document, dict):
+        raise RefusedError(f"what answers at {url} is not a reconcile loop", status)
+    return document
+
+
+def _message(document: object) -> str | None:
+    error = document.get("error") if isinstance(document, Mapping) else None
+    message = error.get("message") if isinstance(error, Mapping) else None
+    return one_line(message) if isinstance(message, str) else None
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {TIMEOUT:.0f} s"
+    return one_line(str(error)) or type(error).__name__

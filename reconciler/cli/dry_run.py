@@ -1,0 +1,82 @@
+"""`reconcile --dry-run`: what would be done, without a lock, a file or a process of our own."""
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+from reconciler.cli.client import LoopClient, NotRunningError, running_url
+from reconciler.cli.manifests import read_manifest
+from reconciler.cli.output import CHANGES, OK, CliError, colour, note, say, say_json
+from reconciler.core.plan import plan
+from reconciler.core.types import Preflight, World
+from reconciler.manifest.applied import Applied
+from reconciler.render import plan_json, plan_text
+from reconciler.store.paths import DATABASE
+from reconciler.store.paths import state_dir as resolve
+from reconciler.wire import SeenWorld, WireError, world_from_json
+
+
+def show_plan(
+    path: Path, *, rev: str | None, state_dir: Path | None, json: bool, detailed_exitcode: bool
+) -> int:
+    """Print the plan for the manifest at `path` and return the exit code.
+
+    Raises CliError when the manifest is refused or the world cannot be seen.
+    """
+    applied = read_manifest(path, rev)
+    for warning in applied.warnings:
+        note(f"warning: {warning}")
+    directory = resolve(state_dir, create=False)
+    seen = _ask_loop(directory)
+    if seen is not None:
+        # Only this manifest's launches matter, and the loop may never have looked at them.
+        observation = replace(seen.world.observation, preflights=_preflights(applied))
+        world, now = replace(seen.world, observation=observation), seen.at
+        generation = seen.generation + (seen.digest != applied.digest)
+    else:
+        world = _observe(applied, directory)
+        now = world.observation.at
+        generation = _generation(directory / DATABASE, applied.digest)
+    made = plan(replace(applied.manifest, generation=generation), world, now)
+    if json:
+        say_json(plan_json(made, applied.source))
+    else:
+        say(plan_text(made, applied.source, colour=colour()))
+    return CHANGES if detailed_exitcode and made.steps else OK
+
+
+def _ask_loop(directory: Path) -> SeenWorld | None:
+    """Return the world of the loop of this state directory, or None if none runs."""
+    url = running_url(directory)
+    if url is None:
+        return None
+    try:
+        return world_from_json(LoopClient(url).call("GET", "/api/v1/world"))
+    except NotRunningError:
+        return None
+    except WireError as error:
+        raise CliError(str(error)) from error
+
+
+def _preflights(applied: Applied) -> tuple[Preflight, ...]:
+    from reconciler.engines import registry
+
+    launches = sorted(applied.launches.items())
+    return tuple(registry.get(spec.engine).preflight(spec) for _, spec in launches)
+
+
+def _observe(applied: Applied, directory: Path) -> World:
+    from reconciler import app
+
+    return app.observe_once(applied, directory)
+
+
+def _generation(database: Path, digest: str) -> int:
+    """Return the generation the loop would give this manifest."""
+    from reconciler.store import NewerSchemaError, peek
+
+    try:
+        with peek(database) as store:
+            return store.generation(digest)
+    except (NewerSchemaError, sqlite3.Error) as error:
+        raise CliError(f"{database} cannot be read: {error}") from error

@@ -1,0 +1,131 @@
+"""`reconcile logs MODEL`: what a model's process wrote."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from reconciler.cli import options
+from reconciler.cli.output import CliError, UsageError
+
+_POLL: Final = 0.2
+#: Bytes of what was printed last, by which the place is found again in a rotated file.
+_MEMORY: Final = 4096
+_BLOCK: Final = 1 << 16
+
+
+def logs(
+    model: options.Model,
+    /,
+    *,
+    follow: Annotated[
+        bool, Parameter(name=["--follow", "-f"], negative=(), show_default=False, help="Go on as lines come.")
+    ] = False,
+    lines: Annotated[
+        int, Parameter(name=["--lines", "-n"], metavar="N", help="How many of the last lines to begin with.")
+    ] = 50,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Print the last lines of a model's log.
+
+    Works from the files of the state directory, also while no loop runs.
+    """
+    from reconciler.store.paths import state_dir as resolve
+
+    if lines < 0:
+        raise UsageError(f"--lines must not be below zero, not {lines}")
+    path = _log_file(model, resolve(state_dir, create=False))
+    if not follow:
+        if not path.exists():
+            raise CliError(f"{model} has no log yet: {path} does not exist")
+        _write(last_lines(path, lines))
+        return 0
+    for piece in following(path, lines, lambda: time.sleep(_POLL)):
+        _write(piece)
+    return 0
+
+
+def _log_file(model: str, state_dir: Path) -> Path:
+    """Ask the loop, which knows aliases; without one take the name as it is."""
+    from reconciler.cli.client import LoopClient, NotRunningError, running_url
+    from reconciler.cli.names import find_model
+
+    if url := running_url(state_dir):
+        try:
+            found = find_model(LoopClient(url).status(), model)
+            if found["log"]:
+                return Path(found["log"])
+            model = found["name"]
+        except NotRunningError:
+            pass  # it has just ended: its files are still there
+    from reconciler.host.logs import safe_name
+
+    return state_dir / "logs" / f"{safe_name(model)}.log"
+
+
+def _write(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def last_lines(path: Path, count: int) -> bytes:
+    """Return the last `count` lines of a file as bytes, reading from its end. Raises OSError."""
+    with path.open("rb") as file:
+        return _last_lines(file.fileno(), os.fstat(file.fileno()).st_size, count)
+
+
+def _last_lines(descriptor: int, end: int, count: int) -> bytes:
+    if count == 0:
+        return b""
+    data, start = b"", end
+    # One newline more than lines, because the last line ends with one.
+    while start > 0 and data.count(b"\n") <= count:
+        begin = max(0, start - _BLOCK)
+        data = os.pread(descriptor, start - begin, begin) + data
+        start = begin
+    return b"".join(data.splitlines(keepends=True)[-count:])
+
+
+def following(path: Path, lines: int, pause: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the last `lines` lines of a log file and then what is added, for ever, over rotations.
+
+    The file is rotated by copying it to `NAME.log.1` and emptying it; what came in just before is read from the
+    copy. A file that does not exist yet is waited for. `pause` is called when there is nothing new. Raises OSError.
+    """
+    offset, recent = 0, b""
+    if path.exists():
+        with path.open("rb") as file:
+            offset = os.fstat(file.fileno()).st_size
+            recent = os.pread(file.fileno(), min(offset, _MEMORY), max(0, offset - _MEMORY))
+            begin = _last_lines(file.fileno(), offset, lines)
+        yield begin
+    while True:
+        size = path.stat().st_size if path.exists() else 0
+        if size < offset:
+            if missed := _missed(path.with_name(path.name + ".1"), recent):
+                yield missed
+            offset, recent = 0, b""
+        if size > offset:
+            with path.open("rb") as file:
+                file.seek(offset)
+                piece = file.read(_BLOCK)
+            offset += len(piece)
+            recent = (recent + piece)[-_MEMORY:]
+            yield piece
+        else:
+            pause()
+
+
+def _missed(rotated: Path, recent: bytes) -> bytes:
+    """Return what the rotated file holds after the bytes that were printed last."""
+    try:
+        data = rotated.read_bytes()
+    except FileNotFoundError:
+        return b""
+    at = data.rfind(recent) if recent else -1
+    return data[at + len(recent) :] if at >= 0 else b""

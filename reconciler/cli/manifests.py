@@ -1,0 +1,35 @@
+"""Reading a manifest for a verb: refusals become one message and exit code 1."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reconciler.cli.output import CliError
+
+if TYPE_CHECKING:
+    from reconciler.manifest.applied import Applied
+
+
+class ManifestRefusedError(CliError):
+    """The manifest has errors; the message is all of them, each with its place."""
+
+    prefix = ""
+
+
+def read_manifest(path: Path, rev: str | None) -> "Applied":
+    """Return the validated manifest at `path`, or as it was in git revision `rev`.
+
+    Raises ManifestRefusedError with every diagnostic.
+    """
+    from reconciler.manifest import ManifestError, load
+
+    try:
+        return load(path, rev=rev)
+    except ManifestError as error:
+        raise ManifestRefusedError(error.render()) from error
+
+
+def manifest_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the manifest."""
+    from reconciler.manifest import json_schema
+
+    return json_schema()

@@ -1,0 +1,29 @@
+"""Near misses: what was probably meant."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reconciler.cli.output import CliError
+from reconciler.render import one_line
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name most like `name`, or None if none is like it."""
+    by_fold = {candidate.casefold(): candidate for candidate in sorted(known, reverse=True)}
+    close = difflib.get_close_matches(name.casefold(), sorted(by_fold), n=1)
+    return by_fold[close[0]] if close else None
+
+
+def find_model(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the model of a status document that has this name or alias. Raises CliError with the nearest name."""
+    models = status["models"]
+    for model in models:
+        if name == model["name"] or name in model["aliases"]:
+            found: Mapping[str, Any] = model
+            return found
+    names = [m["name"] for m in models] + [alias for m in models for alias in m["aliases"]]
+    guess = near(name, names)
+    meant = f'; did you mean "{guess}"?' if guess else ""
+    listed = ", ".join(m["name"] for m in models) or "none"
+    raise CliError(f'no model or alias is called "{one_line(name)}"{meant} Models: {listed}.')

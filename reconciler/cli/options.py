@@ -1,0 +1,36 @@
+"""Parameters that several verbs share, described once."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from reconciler.cli.output import UsageError
+
+StateDir = Annotated[
+    Path | None,
+    Parameter(
+        name="--state-dir", metavar="DIR", help="Where the loop keeps its state [default: the user's]."
+    ),
+]
+Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print JSON.")]
+Model = Annotated[str, Parameter(help="Name or alias of a model.")]
+Rev = Annotated[
+    str | None,
+    Parameter(
+        name="--rev", metavar="REV", help="Read the manifest from this git revision, not from the files."
+    ),
+]
+NoWait = Annotated[
+    bool,
+    Parameter(name="--no-wait", negative=(), show_default=False, help="Ask and return at once."),
+]
+Timeout = Annotated[
+    float, Parameter(name="--timeout", metavar="SECONDS", help="Seconds to wait before giving up.")
+]
+
+
+def require_positive(value: float, name: str) -> None:
+    """Raise UsageError unless `value` is above zero."""
+    if not value > 0:
+        raise UsageError(f"{name} must be above zero, not {value:g}")

@@ -1,0 +1,97 @@
+"""`reconcile validate`: is the manifest right, and what was understood?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from reconciler.cli import options
+from reconciler.cli.output import note, say, say_json
+
+if TYPE_CHECKING:
+    from reconciler.manifest.applied import Applied
+
+
+def validate(
+    path: Annotated[
+        Path, Parameter(help="Manifest: a YAML file, or a directory whose *.yaml files are merged.")
+    ] = Path("manifests"),
+    /,
+    *,
+    rev: options.Rev = None,
+    json: options.Json = False,
+) -> int:
+    """Check a manifest and print what was understood of it.
+
+    All errors come at once, each with file:line:col, on stderr. Nothing is started or written.
+    """
+    from reconciler.cli.manifests import read_manifest
+
+    applied = read_manifest(path, rev)
+    for warning in applied.warnings:
+        note(f"warning: {warning}")
+    document = understood(applied)
+    if json:
+        say_json(document)
+    else:
+        say(_text(document))
+    return 0
+
+
+def understood(applied: "Applied") -> dict[str, Any]:
+    """Return the sizes and choices the manifest was read to mean, in bytes; null = found out at run time."""
+    manifest = applied.manifest
+    models = []
+    for spec in manifest.models:
+        launch = applied.launches[spec.name]
+        models.append(
+            {
+                "name": spec.name,
+                "engine": launch.engine,
+                "role": launch.role.value,
+                "residency": spec.residency.value,
+                "priority": spec.priority,
+                "steady": spec.steady,
+                "peak": spec.peak,
+                "aliases": sorted(a for a, name in applied.routes.items() if name == spec.name != a),
+            }
+        )
+    return {
+        "formatVersion": 1,
+        "path": applied.source.path,
+        "files": list(applied.source.files),
+        "digest": applied.digest,
+        "memory": manifest.memory,
+        "reserve": manifest.reserve,
+        "models": models,
+    }
+
+
+def _text(document: dict[str, Any]) -> str:
+    reserve = document["reserve"]
+    kept = f"{reserve:.0%} of it" if isinstance(reserve, float) else _bytes(reserve)
+    count = len(document["models"])
+    lines = [
+        f"{document['path']} is valid: {count} model{'' if count == 1 else 's'}",
+        f"memory   {_bytes(document['memory'], 'auto (what the machine offers)')}, reserve {kept}",
+    ]
+    if count:
+        lines += _table(document["models"])
+    return "\n".join(lines)
+
+
+def _table(models: list[dict[str, Any]]) -> list[str]:
+    head = ("MODEL", "ENGINE", "ROLE", "RESIDENCY", "PRIORITY", "STEADY", "PEAK")
+    rows = [head]
+    for m in models:
+        choices = (m["engine"], m["role"], m["residency"], str(m["priority"]))
+        rows.append((m["name"], *choices, _bytes(m["steady"], "auto"), _bytes(m["peak"], "auto")))
+    widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
+    return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _bytes(count: int | None, unknown: str = "") -> str:
+    """Return a size with its exact bytes: a unit that was misread is seen here first."""
+    from reconciler.render.units import size
+
+    return unknown if count is None else f"{size(count)} ({count} bytes)"
