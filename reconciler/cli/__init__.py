@@ -14,8 +14,6 @@ INTERRUPTED: Final = 130
 #: What a shell reports of a program that wrote into a closed pipe.
 BROKEN_PIPE: Final = 141
 
-_EXIT_CODES: Final = "Exit codes: 0 done, 1 failure, 2 changes pending (only with --detailed-exitcode), 64 wrong usage, 130 Ctrl-C."
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
@@ -64,7 +62,6 @@ def make_app() -> "App":
         name="reconcile",
         version=reconciler.__version__,
         help_format="plaintext",
-        help_epilogue=_EXIT_CODES,
         help_formatter=HelpTable(),
         group_parameters=Group("Options"),
         exit_on_error=False,

@@ -45,6 +45,8 @@ def run(
 
     Without a command, run the loop and the gateway in the foreground until Ctrl-C. A file or directory that is called
     like a command is given as ./NAME.
+
+    Exit codes: 0 done, 1 failure, 2 changes are pending (only with --detailed-exitcode), 64 wrong usage, 130 Ctrl-C.
     """
     _check(path, dry_run=dry_run, once=once, rev=rev, detailed_exitcode=detailed_exitcode, listen=listen)
     if dry_run:

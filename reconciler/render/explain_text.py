@@ -30,7 +30,7 @@ def explain_text(status: Json, name: str, *, colour: bool = False) -> str:
 def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
     verdict = model["verdict"]
     yield "why", verdict_text(model) if verdict else ""
-    if verdict and verdict["outcome"] == "blocked":
+    if verdict and verdict["outcome"] == "blocked" and not model["failures"]:
         yield "until", _until(model)
     action = status["action"]
     if action and action["model"] == model["name"]:
@@ -40,15 +40,20 @@ def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
     yield "aliases", ", ".join(model["aliases"])
     yield "size", _size(model)
     yield "process", f"pid {model['pid']}, port {model['port']}" if model["pid"] else ""
-    requests = requests_text(model)
-    oldest = f", oldest {span(model['oldest_wait'])}" if model["oldest_wait"] is not None else ""
-    yield "requests", f"{requests}{oldest}; {model['served']} served since it was loaded"
+    yield "requests", _requests(model)
     yield "last used", last_used_text(model) if model["idle"] is not None else ""
     yield "last load", f"took {span(model['load_seconds'])}" if model["load_seconds"] is not None else ""
     yield "failures", _failures(model)
     for condition in model["conditions"]:
         yield "condition", condition_text(condition)
     yield "log", model["log"] or ""
+
+
+def _requests(model: Json) -> str:
+    now = requests_text(model) if model["active"] or model["waiting"] else "none"
+    oldest = f", oldest {span(model['oldest_wait'])}" if model["oldest_wait"] is not None else ""
+    served = f"; {model['served']} served since it was loaded" if model["state"] == "ready" else ""
+    return f"{now}{oldest}{served}"
 
 
 def _until(model: Json) -> str:

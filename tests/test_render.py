@@ -1,0 +1,253 @@
+"""What people and programs read: whole texts as golden files, JSON against its committed schema."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from board_samples import (
+    NOW,
+    SECRET,
+    SOURCE,
+    STATES,
+    blind_plan,
+    condition,
+    design_plan,
+    mib,
+    quiet_plan,
+    refused_snapshot,
+    reload_plan,
+    snapshot,
+)
+from golden_files import assert_golden
+from reconciler.board import Progress
+from reconciler.core.machine import Halted, State
+from reconciler.core.status import Truth
+from reconciler.core.types import Account, Outcome, Plan, Reason, Verdict
+from reconciler.manifest.applied import Source
+from reconciler.render import explain_text, one_line, plan_json, plan_text, schemas, status_json, status_text
+from reconciler.render.status_text import action_text, condition_is_fine
+from reconciler.render.units import scale_for
+
+SCHEMAS = Path(__file__).parents[1] / "schemas"
+
+DESIGN_TEXT = """\
+manifest manifests/  generation 7  git 3f2c1ab
+memory   24.0 GiB budget   18.7 held   1.0 reserved   4.3 free
+  1. - qwen3-30b   frees 18.1 GiB -> 22.4 free   (MakeRoom for coder-32b: priority 500 <= 750, idle 14m)
+  2. + coder-32b   needs 20.4 GiB ->  2.0 free   (Demanded: 2 requests waiting, oldest 3.1s)
+     = embed       holds  0.6 GiB                (Pinned)
+     ! vision      needs  9.0 GiB                (InsufficientMemory: 7.0 GiB short)
+Plan: 1 to load, 1 to evict, 1 to keep, 1 blocked. Only step 1 runs before the world is observed again."""
+
+PLANS = {
+    "reload": reload_plan(),
+    "quiet": quiet_plan(),
+    "quiet-blocked": quiet_plan(blocked=True),
+    "blind": blind_plan(),
+    "empty": Plan(1, 1, Account(mib(600), 0, 0, mib(600))),
+}
+
+
+def test_the_plan_of_the_design_looks_as_designed() -> None:
+    assert plan_text(design_plan(), SOURCE) == DESIGN_TEXT
+
+
+@pytest.mark.parametrize("name", sorted(PLANS))
+def test_plan_text(name: str) -> None:
+    assert_golden(f"plan-{name}.txt", plan_text(PLANS[name], SOURCE) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (Source("a.yaml"), "manifest a.yaml  generation 7"),
+        (Source("a.yaml", (), "abc", git_dirty=True), "manifest a.yaml  generation 7  git abc+dirty"),
+    ],
+)
+def test_plan_header(source: Source, expected: str) -> None:
+    assert plan_text(design_plan(), source).splitlines()[0] == expected
+
+
+def test_colour_adds_codes_and_nothing_else() -> None:
+    import re
+
+    coloured = plan_text(design_plan(), SOURCE, colour=True)
+    assert "\x1b[32m+\x1b[0m" in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == DESIGN_TEXT
+
+
+def test_plan_columns_stay_aligned() -> None:
+    lines = plan_text(reload_plan(), SOURCE).splitlines()[2:-1]
+    assert len({line.index("(") for line in lines}) == 1
+    assert len({line.index(" free  ") for line in lines if "->" in line}) == 1
+
+
+def test_text_from_outside_cannot_break_a_line_or_drive_a_terminal() -> None:
+    text = plan_text(quiet_plan(blocked=True), SOURCE)
+    assert "\x1b" not in text
+    assert "exit 1 \\x1b[31mred" in text
+
+
+@given(st.text())
+def test_one_line_is_printable_and_single(text: str) -> None:
+    assert one_line(text).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("counts", "count", "expected"),
+    [
+        ([mib(2048)], mib(1536), "1.5 GiB"),
+        ([mib(2048)], mib(30), "30 MiB"),
+        ([mib(2048)], 0, "0.0 GiB"),
+        ([mib(600), None], mib(93), "93 MiB"),
+        ([mib(600)], 100, "100 B"),
+        ([None], None, "unknown"),
+    ],
+)
+def test_sizes_in_the_unit_of_the_whole_plan(
+    counts: list[int | None], count: int | None, expected: str
+) -> None:
+    assert scale_for(counts).size(count) == expected
+
+
+def test_status_text() -> None:
+    assert_golden("status.txt", status_text(status_json(snapshot(), NOW)) + "\n")
+
+
+def test_status_text_of_a_refused_manifest() -> None:
+    assert_golden("status-refused.txt", status_text(status_json(refused_snapshot(), NOW)) + "\n")
+
+
+@pytest.mark.parametrize("model", ["chat", "coder", "flaky", "old", "vision"])
+def test_explain_text(model: str) -> None:
+    assert_golden(f"explain-{model}.txt", explain_text(status_json(snapshot(), NOW), model) + "\n")
+
+
+def test_explain_of_a_stranger_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        explain_text(status_json(snapshot(), NOW), "nobody")
+
+
+@pytest.mark.parametrize(("state", "progress", "expected"), STATES)
+def test_action_in_flight(state: State, progress: Progress | None, expected: str) -> None:
+    document = status_json(replace(snapshot(), state=state, progress=progress), NOW)
+    assert action_text(document) == expected
+
+
+def test_a_halted_loop_says_why() -> None:
+    document = status_json(replace(snapshot(), state=Halted("stopped by a person")), NOW)
+    assert (document["action"], document["halted"]) == (None, "stopped by a person")
+    assert action_text(document) == "none, halted: stopped by a person"
+
+
+def test_model_states() -> None:
+    document = status_json(snapshot(), NOW)
+    assert {m["name"]: m["state"] for m in document["models"]} == {
+        "chat": "ready",
+        "coder": "loading",
+        "embed": "ready",
+        "flaky": "failing",
+        "old": "ready",
+        "vision": "blocked",
+    }
+    evicting = status_json(replace(snapshot(), state=STATES[2][0]), NOW)
+    assert {m["name"]: m["state"] for m in evicting["models"]}["chat"] == "evicting"
+
+
+def test_status_json_has_the_facts_of_a_model() -> None:
+    models = {m["name"]: m for m in status_json(snapshot(), NOW)["models"]}
+    coder, chat, flaky, old = (models[name] for name in ("coder", "chat", "flaky", "old"))
+    assert (coder["pid"], coder["port"], coder["waiting"], coder["oldest_wait"]) == (4242, 18102, 2, 12.5)
+    assert (coder["load_seconds"], coder["log"]) == (18.2, "/state/logs/coder.log")
+    assert (chat["held"], chat["warm"], chat["size"]) == (6 << 30, 4 << 30, 6 << 30)
+    assert (chat["aliases"], chat["idle"], chat["served"]) == (("claude", "gpt-4o"), 840.0, 12)
+    assert (flaky["failures"], flaky["retry_in"], flaky["held"]) == (3, 45.0, 0)
+    assert flaky["verdict"]["reason"] == "BackingOff"
+    assert (old["residency"], old["held"], old["engine"]) == (None, None, None)
+    assert (models["vision"]["wanted"], chat["wanted"]) == (True, False)
+
+
+def test_two_processes_of_one_model_are_counted_together() -> None:
+    base = snapshot()
+    second = replace(base.world.observation.instances[0], digest="older", pid=9, ready=True)
+    observation = replace(base.world.observation, instances=(second, *base.world.observation.instances))
+    document = status_json(replace(base, world=replace(base.world, observation=observation)), NOW)
+    chat = next(m for m in document["models"] if m["name"] == "chat")
+    assert (chat["pid"], chat["held"]) == (4100, 12 << 30)
+
+
+def test_no_secret_and_no_command_line_is_shown() -> None:
+    for document in (status_json(snapshot(), NOW), plan_json(design_plan(), SOURCE)):
+        text = json.dumps(document)
+        assert SECRET not in text
+        assert "HF_TOKEN" not in text
+        assert "--api-key" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "state", "fine"),
+    [
+        ("Ready", Truth.TRUE, "ready", True),
+        ("Ready", Truth.FALSE, "failing", False),
+        ("Ready", Truth.FALSE, "cold", True),
+        ("Ready", Truth.UNKNOWN, "ready", False),
+        ("Degraded", Truth.TRUE, "ready", False),
+        ("Degraded", Truth.UNKNOWN, "ready", False),
+        ("Degraded", Truth.FALSE, "ready", True),
+        ("Progressing", Truth.TRUE, "loading", True),
+        ("ManifestValid", Truth.FALSE, None, False),
+    ],
+)
+def test_which_conditions_need_attention(kind: str, status: Truth, state: str | None, fine: bool) -> None:
+    made = condition(kind, status, "Some")
+    assert condition_is_fine({"type": made.type, "status": made.status.value}, state) is fine
+
+
+@pytest.mark.parametrize("kind", ["plan", "status"])
+def test_committed_schemas_are_the_generated_ones(kind: str) -> None:
+    """Write them with `reconcile schema KIND > schemas/KIND.v1.json`."""
+    generated = schemas.plan_schema() if kind == "plan" else schemas.status_schema()
+    jsonschema.Draft202012Validator.check_schema(generated)
+    assert json.loads((SCHEMAS / f"{kind}.v1.json").read_text(encoding="utf-8")) == generated
+
+
+def test_documents_conform_to_their_schemas() -> None:
+    plans = [plan_json(plan, SOURCE) for plan in (design_plan(), *PLANS.values())]
+    statuses = [status_json(s, NOW) for s in (snapshot(), refused_snapshot())]
+    for schema, documents in ((schemas.plan_schema(), plans), (schemas.status_schema(), statuses)):
+        validator = jsonschema.Draft202012Validator(schema)
+        for document in documents:
+            plain = json.loads(json.dumps(document))
+            validator.validate(plain)
+            with pytest.raises(jsonschema.ValidationError):
+                validator.validate({**plain, "formatVersion": 2})
+
+
+def test_plan_json_counts_outcomes() -> None:
+    document = plan_json(design_plan(), SOURCE)
+    assert document["formatVersion"] == 1
+    assert document["manifest"] == {
+        "path": "manifests/",
+        "generation": 7,
+        "git": {"commit": "3f2c1ab", "dirty": False},
+    }
+    assert document["summary"] == {"load": 1, "evict": 1, "reload": 0, "keep": 1, "blocked": 1, "cold": 0}
+    assert [(s["number"], s["action"], s["model"], s["for_model"]) for s in document["steps"]] == [
+        (1, "evict", "qwen3-30b", "coder-32b"),
+        (2, "load", "coder-32b", None),
+    ]
+    assert document["changes"] is True
+    assert plan_json(quiet_plan(), SOURCE)["changes"] is False
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_every_outcome_and_reason_can_be_shown(outcome: Outcome) -> None:
+    for reason in Reason:
+        plan = Plan(1, 1, Account(), (), (Verdict("m", outcome, reason),))
+        assert reason.value in plan_text(plan, SOURCE)
+        assert plan_json(plan, SOURCE)["verdicts"][0]["outcome"] == outcome.name.lower()
