@@ -208,7 +208,7 @@ async def test_a_sealed_model_queues_until_it_is_unsealed() -> None:
     assert book.seal("a", drain=True)
     client = Client(book, "a").start()
     await settle()
-    assert client.lease is None
+    assert book.demands() == (Demand("a", waiting=1, oldest=100.0),)
     assert wakes.count == 1
     book.unseal("a")
     await settle()
@@ -378,6 +378,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(model=st.sampled_from(MODELS))
     def request(self, model: str) -> None:
         self.call(lambda: self.clients.append(Client(self.book, model).start()))
+        self.turn_loop(1)  # it is in the book now; what follows may happen before it runs again
 
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
@@ -436,12 +437,15 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 8))
     def turn(self, times: int) -> None:
+        self.turn_loop(times)
+        self.clients = [c for c in self.clients if c.task is not None and not c.task.done()]
+
+    def turn_loop(self, times: int) -> None:
         async def turns() -> None:
             for _ in range(times):
                 await asyncio.sleep(0)
 
         self.loop.run_until_complete(turns())
-        self.clients = [c for c in self.clients if c.task is not None and not c.task.done()]
 
     @invariant()
     def nobody_waits_for_a_model_that_serves(self) -> None:
@@ -460,5 +464,5 @@ class Interleavings(RuleBasedStateMachine):
         self.loop.close()
 
 
-Interleavings.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+Interleavings.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
 TestInterleavings = Interleavings.TestCase

@@ -1,0 +1,71 @@
+"""Reading one request: its body within a limit, and the model it asks for."""
+
+import json
+from typing import Any, Final
+
+from starlette.types import Receive, Scope
+
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.guard import header_values
+
+#: Bytes of a request body at most. Images travel inside JSON, a third larger than they are.
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection: nobody is there to be answered."""
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int = MAX_BODY_BYTES) -> bytes:
+    """Return the whole body. Raises `ApiError` (413) beyond `limit` bytes, `ClientGoneError` if the client left."""
+    declared = header_values(scope, b"content-length")
+    if declared and declared[0].isdigit() and int(declared[0]) > limit:
+        raise _too_large(scope, limit)
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_large(scope, limit)
+        if part:
+            parts.append(part)
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def model_of(body: bytes) -> str:
+    """Return the `model` of a JSON body; raise `ApiError` (400) if it is no such thing."""
+    model = parse(body).get("model")
+    if isinstance(model, str) and model:
+        return model
+    what = "is missing" if model is None else "is empty" if model == "" else "is not a string"
+    raise ApiError("invalid_model", f"the field 'model' {what}; GET /v1/models lists the names")
+
+
+def with_model(body: bytes, model: str) -> bytes:
+    """Return the JSON body with another `model`."""
+    return json.dumps(parse(body) | {"model": model}, separators=(",", ":")).encode()
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in `body`; raise `ApiError` (400) if it is none."""
+    try:
+        value = json.loads(str(body, "utf-8"))
+    except RecursionError:
+        raise ApiError("invalid_json", "the body is nested too deeply") from None
+    except ValueError as error:
+        raise ApiError("invalid_json", f"the body is not JSON: {error}"[:300]) from None
+    if not isinstance(value, dict):
+        raise ApiError("invalid_json", "the body is JSON, but not an object")
+    return value
+
+
+def _too_large(scope: Scope, limit: int) -> ApiError:
+    # A client that waits for "100 Continue" may or may not send the body now; only a new connection is sure.
+    close = ((b"connection", b"close"),) if header_values(scope, b"expect") else ()
+    text = f"the body is larger than {limit} bytes ({limit / 2**20:g} MiB)"
+    return ApiError("request_too_large", text, headers=close)

@@ -1,0 +1,119 @@
+"""The gateway's own answers: model list, health, status, plan, and the few things people may ask of the loop."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from reconciler.board import Board, Snapshot
+from reconciler.core.types import Residency
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.guard import started
+from reconciler.gateway.naming import resolve, unknown
+from reconciler.gateway.views import View, Views, check_loadable, model_entry, verdict_entry
+from reconciler.leases import LeaseBook
+
+#: Seconds since the loop's last pass after which it is taken to be stuck; it looks far more often.
+HEALTHY_SECONDS: Final = 30.0
+ACCEPTED: Final = 202
+
+
+class Control:
+    """The endpoints. Nothing here waits for anything, and no GET changes anything."""
+
+    def __init__(self, book: LeaseBook, board: Board, views: Views, clock: Callable[[], float]) -> None:
+        self.book = book
+        self.board = board
+        self.views = views
+        self.clock = clock
+        self.created = int(time.time())
+
+    def routes(self) -> list[Route]:
+        """Return the routes; those with a free tail come after the ones they would swallow."""
+        return [
+            Route("/v1/models", self.models),
+            Route("/v1/models/{id:path}", self.model),
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/api/v1/status", self._view(self.views.status)),
+            Route("/api/v1/plan", self._view(self.views.plan)),
+            Route("/api/v1/world", self._view(self.views.world)),
+            Route("/api/v1/models/{name:path}/load", self.load, methods=["POST"]),
+            Route("/api/v1/models/{name:path}/evict", self.evict, methods=["POST"]),
+            Route("/api/v1/stop", self.stop, methods=["POST"]),
+        ]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot; raises `ApiError` (503) before the first."""
+        return started(self.board.snapshot)
+
+    async def models(self, _request: Request) -> Response:
+        """List every id a client may use: names and aliases. Loads nothing."""
+        snapshot = self.snapshot
+        data = [model_entry(snapshot, i, self.created) for i in sorted(snapshot.applied.routes)]
+        return JSONResponse({"object": "list", "data": data})
+
+    async def model(self, request: Request) -> Response:
+        """Show one id."""
+        snapshot, model_id = self.snapshot, request.path_params["id"]
+        if model_id not in snapshot.applied.routes:
+            raise unknown(model_id, snapshot.applied.routes)
+        return JSONResponse(model_entry(snapshot, model_id, self.created))
+
+    async def healthz(self, _request: Request) -> Response:
+        """Say whether the loop turns."""
+        age = max(0.0, self.clock() - self.snapshot.at)
+        if age > HEALTHY_SECONDS:
+            raise ApiError("not_ready", f"the loop has not turned for {age:.0f} s")
+        return JSONResponse({"status": "ok", "age_seconds": round(age, 3)})
+
+    async def readyz(self, _request: Request) -> Response:
+        """Say whether every pinned model is ready."""
+        snapshot = self.snapshot
+        ready = {i.model for i in snapshot.world.observation.instances if i.ready}
+        pinned = [m.name for m in snapshot.applied.manifest.models if m.residency is Residency.PINNED]
+        missing = [name for name in pinned if name not in ready]
+        if missing:
+            raise ApiError("not_ready", f"not ready yet: {', '.join(missing)}", retry_after=1)
+        return JSONResponse({"status": "ready", "pinned": pinned})
+
+    async def load(self, request: Request) -> Response:
+        """Ask for a model as a request would, without one."""
+        snapshot = self.snapshot
+        model = resolve(snapshot, request.path_params["name"])
+        check_loadable(snapshot, model)
+        self.book.want(model)
+        return self._accepted(snapshot, model, "load")
+
+    async def evict(self, request: Request) -> Response:
+        """Ask for a model to go once its requests are done."""
+        snapshot = self.snapshot
+        model = resolve(snapshot, request.path_params["name"])
+        for spec in snapshot.applied.manifest.models:
+            if spec.name == model and spec.residency is Residency.PINNED:
+                text = (
+                    f"model {model!r} is pinned: set its residency to warm or on_demand, save, and ask again"
+                )
+                raise ApiError("model_pinned", text)
+        self.book.dismiss(model)
+        return self._accepted(snapshot, model, "evict")
+
+    async def stop(self, _request: Request) -> Response:
+        """Ask the loop to end."""
+        self.board.request_stop()
+        return JSONResponse({"requested": "stop"}, status_code=ACCEPTED)
+
+    def _accepted(self, snapshot: Snapshot, model: str, requested: str) -> Response:
+        verdict = verdict_entry(snapshot, model)
+        body = {"model": model, "requested": requested, "verdict": verdict}
+        return JSONResponse(body, status_code=ACCEPTED)
+
+    def _view(self, view: View) -> "Callable[[Request], object]":
+        async def endpoint(_request: Request) -> Response:
+            return JSONResponse(view(self.snapshot, self.clock()))
+
+        return endpoint

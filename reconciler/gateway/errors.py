@@ -1,0 +1,121 @@
+"""Every error the gateway answers with: one list of codes, one shape (`{"error": {message, type, code}}`)."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from starlette.types import Send
+
+from reconciler.leases import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of error: its HTTP status, its OpenAI `type`, and when it happens."""
+
+    status: int
+    type: str
+    when: str
+
+
+BAD_REQUEST: Final = "invalid_request_error"
+SERVER: Final = "server_error"
+LIMIT: Final = "rate_limit_error"
+
+#: What the gateway itself says, and what the loop's refusals are called. docs/gateway.md shows this table.
+CODES: Final[Mapping[str, Code]] = MappingProxyType(
+    {
+        "invalid_json": Code(400, BAD_REQUEST, "The body is not a JSON object in UTF-8."),
+        "invalid_model": Code(400, BAD_REQUEST, "`model` is missing, empty or not a string."),
+        "invalid_host": Code(400, BAD_REQUEST, "There is no `Host` header, or more than one."),
+        "invalid_api_key": Code(401, "authentication_error", "No API key was sent, or a wrong one."),
+        "forbidden_host": Code(
+            403, "permission_error", "The `Host` name is neither loopback nor configured."
+        ),
+        "forbidden_origin": Code(403, "permission_error", "The browser page's `Origin` is not configured."),
+        "not_found": Code(404, BAD_REQUEST, "There is no such path."),
+        "model_not_found": Code(404, BAD_REQUEST, "No model or alias has this name."),
+        "method_not_allowed": Code(405, BAD_REQUEST, "The path does not take this method; see `Allow`."),
+        "model_pinned": Code(409, "conflict_error", "A pinned model cannot be evicted; edit the manifest."),
+        "cannot_load": Code(409, "conflict_error", "The last plan says that this model cannot be loaded."),
+        "request_too_large": Code(413, BAD_REQUEST, "The body is larger than the limit."),
+        "queue_full": Code(429, LIMIT, "As many requests as allowed already wait for the model."),
+        "internal_error": Code(500, SERVER, "A fault of the gateway; its log has the details."),
+        "upstream_error": Code(
+            502, SERVER, "The model's server broke the connection or could not be reached."
+        ),
+        "load_failed": Code(502, SERVER, "The model could not be started; the message has its last line."),
+        "starting": Code(503, SERVER, "The loop has not yet finished its first pass."),
+        "not_ready": Code(503, SERVER, "Not every pinned model is ready, or the loop does not turn."),
+        "queue_timeout": Code(503, SERVER, "The model was not ready within the time a request may wait."),
+        "insufficient_memory": Code(503, SERVER, "There is no room for the model now."),
+        "backing_off": Code(503, SERVER, "The model failed to start and is tried again later."),
+        "model_stopped": Code(503, SERVER, "The model was stopped while it served the request."),
+        "upstream_timeout": Code(504, SERVER, "The model's server took longer than the manifest allows."),
+        "never_fits": Code(507, SERVER, "The model is larger than the memory it may ever get."),
+    }
+)
+
+
+class ApiError(Exception):
+    """An answer that is an error. `retry_after` is in seconds; None = the header is left out."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        known = CODES.get(code)
+        self.code = code
+        self.message = message
+        self.status = status or (known.status if known else 500)
+        self.type = known.type if known else _type_of(self.status)
+        self.retry_after = retry_after
+        self.extra = headers
+
+    @classmethod
+    def refused(cls, refusal: Refusal) -> "ApiError":
+        """Turn a refusal of the lease book into an answer; its own status stands."""
+        return cls(refusal.code, refusal.message, status=refusal.status, retry_after=refusal.retry_after)
+
+    def body(self) -> dict[str, dict[str, str]]:
+        """Return the OpenAI-shaped body."""
+        return {"error": {"message": self.message, "type": self.type, "code": self.code}}
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers that go with it, without those of the body."""
+        wait = [] if self.retry_after is None else [(b"retry-after", seconds_header(self.retry_after))]
+        return [*wait, *self.extra]
+
+    async def send(self, send: Send) -> None:
+        """Send the whole answer."""
+        await send_json(send, self.status, self.body(), self.headers())
+
+
+def seconds_header(seconds: float) -> bytes:
+    """Return `Retry-After`'s whole seconds, at least one."""
+    return str(max(1, math.ceil(seconds))).encode()
+
+
+async def send_json(
+    send: Send, status: int, value: object, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    """Send `value` as a complete JSON answer."""
+    data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    framing = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*framing, *(headers or [])]})
+    await send({"type": "http.response.body", "body": data, "more_body": False})
+
+
+def _type_of(status: int) -> str:
+    if status == 429:
+        return LIMIT
+    return BAD_REQUEST if status < 500 else SERVER

@@ -1,0 +1,65 @@
+"""Which `Host` and `Origin` are ours: a page elsewhere must not reach the API through the user's browser."""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+
+def host_name(header: str) -> str | None:
+    """Return the name in a `Host` header, lower case and without port or brackets; None = malformed.
+
+    >>> host_name("LOCALHOST:8080"), host_name("[::1]:80"), host_name("a:b")
+    ('localhost', '::1', None)
+    """
+    if header.startswith("["):
+        name, bracket, port = header[1:].partition("]")
+        if not bracket or (port and not (port.startswith(":") and _is_port(port[1:]))):
+            return None
+        return name.lower() if _address(name) else None
+    name, colon, port = header.partition(":")
+    if (colon and not _is_port(port)) or not name or any(c in name for c in " /\\@?#"):
+        return None
+    return name.lower().removesuffix(".") or None
+
+
+def host_allowed(header: str, extra: Iterable[str], local: str | None) -> bool:
+    """Say whether a request for this `Host` is meant for us.
+
+    Loopback names and addresses are, with any port; so are the `extra` names of the manifest and the very
+    address the client connected to (`local`): a page elsewhere can make a name of its own point here, but
+    then the header bears that name.
+    """
+    name = host_name(header)
+    if name is None:
+        return False
+    if name == "localhost" or name in {host_name(item) for item in extra}:
+        return True
+    address = _address(name)
+    if address is None:
+        return False
+    return address.is_loopback or (local is not None and address == _address(local))
+
+
+def origin_allowed(origin: str, host: str, allowed: Iterable[str]) -> bool:
+    """Say whether a page of this `Origin` may call: our own (its authority is `Host`), or a configured one."""
+    wanted = origin.lower().rstrip("/")
+    if wanted in {item.lower().rstrip("/") for item in allowed}:
+        return True
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:
+        return False
+    return parts.scheme == "http" and parts.netloc == host.lower()
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) < 65536
