@@ -24,6 +24,10 @@ class LoadMode(StrEnum):
     MLOCK = "mlock"
 
 
+#: Fields that only help to estimate: a running process need not be replaced for them.
+_NO_RESTART = frozenset({"context_bytes_per_token"})
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """Everything an engine needs to start one model. Paths are absolute; nothing here is a policy."""
@@ -40,6 +44,8 @@ class LaunchSpec:
     #: Requests served side by side, each with `context_tokens`.
     slots: int = 1
     cache_type: str = "f16"
+    #: Bytes one token of context takes, where the manifest states it; an estimate, so it restarts nothing.
+    context_bytes_per_token: int | None = None
     load_mode: LoadMode = LoadMode.AUTO
     #: Working directory of the process, absolute.
     cwd: str = "/"
@@ -57,5 +63,6 @@ def launch_digest(spec: LaunchSpec) -> str:
     >>> launch_digest(LaunchSpec("a", "command")) == launch_digest(LaunchSpec("a", "command", slots=2))
     False
     """
-    text = json.dumps(asdict(spec), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    settings = {name: value for name, value in asdict(spec).items() if name not in _NO_RESTART}
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,13 +1,16 @@
 """The state machine: at most one action in flight, written so that two cannot be expressed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
-from reconciler.core.types import Evict, Load
+from reconciler.core.types import Evict, Load, ModelSpec, Plan, Reason, Residency, Step, World
 
 #: Share of the expected bytes that must be seen back before memory counts as recovered, and how long to wait for it.
 RECOVERED_SHARE: Final = 0.8
 SETTLE_SECONDS: Final = 10.0
+#: On top of a model's own grace: what TERM again, KILL and reaping may take.
+STOP_MARGIN: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +55,170 @@ class Halted:
 
 
 State = Idle | Evicting | Settling | Loading | Halted
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The evicted process is gone. `expect` is what available memory should reach; None = not known."""
+
+    expect: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """The eviction was given up before anything was stopped: a lease or a pin won the race."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The memory was seen to be back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The state's own deadline has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The loaded model answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The action did not succeed; whatever it had started is stopped, or could not be."""
+
+    expect: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The loop is to stop."""
+
+    reason: str
+
+
+Event = Exited | Aborted | Recovered | Deadline | Ready | Failed | Halt
+
+
+class IllegalTransition(Exception):
+    """This event cannot happen in this state: a bug in the caller, never the user's fault."""
+
+
+class CannotBegin(Exception):
+    """The action may not be begun: another is in flight, or the world it was planned for has moved on."""
+
+
+# -- transitions -------------------------------------------------------------------------------------------------------
+
+
+def begin(
+    state: State, plan: Plan, world: World, specs: Mapping[str, ModelSpec], now: float
+) -> Evicting | Loading:
+    """Return the state in which the head of `plan` is performed.
+
+    Raises CannotBegin if something is in flight, the plan is empty or older than `world`, a load does not fit by the
+    plan's own figures, or an eviction would hit a pinned model whose process is what the manifest asks for.
+    """
+    if not isinstance(state, Idle):
+        raise CannotBegin(f"{type(state).__name__} is in flight")
+    action = plan.head
+    if action is None:
+        raise CannotBegin("the plan is empty")
+    if plan.seq != world.observation.seq:
+        raise CannotBegin(f"the plan was made from look {plan.seq}, the newest is {world.observation.seq}")
+    spec = specs.get(action.model)
+    if isinstance(action, Load):
+        free = plan.account.free
+        if spec is None or free is None or action.needs > free:
+            raise CannotBegin(f"{action.model} needs {action.needs} bytes, {free} are free")
+        return Loading(action, now, now + spec.load_timeout)
+    return _begin_evict(action, spec, world, now)
+
+
+def _begin_evict(action: Evict, spec: ModelSpec | None, world: World, now: float) -> Evicting:
+    instance = next(
+        (i for i in world.observation.instances if (i.pid, i.started) == (action.pid, action.started)), None
+    )
+    if instance is None:
+        raise CannotBegin(f"{action.model} (pid {action.pid}) does not run any more")
+    stays = spec is not None and spec.residency is Residency.PINNED and instance.digest == spec.digest
+    if stays and action.reason is not Reason.DUPLICATE:
+        raise CannotBegin(f"{action.model} is pinned")
+    limits = spec or ModelSpec(action.model, instance.digest)
+    drain = limits.drain_timeout if action.drain else 0.0
+    # TERM, then TERM and KILL each get a moment of their own on top of the grace.
+    return Evicting(action, now, now + drain + limits.stop_grace + STOP_MARGIN)
+
+
+def advance(state: State, event: Event, now: float) -> State:
+    """Return the state after `event`. Raises IllegalTransition for a pair that cannot happen."""
+    match state, event:
+        case Halted(), Halt():
+            return state
+        case _, Halt(reason):
+            return Halted(reason)
+        case Evicting(), Aborted():
+            return Idle()
+        case Evicting(action=Evict(model=model)), Exited(expect) | Failed(expect):
+            return _settle(model, expect, now)
+        case Settling(), Recovered() | Deadline():
+            return Idle()
+        case Loading(), Ready():
+            return Idle()
+        case Loading(action=Load(model=model)), Failed(expect):
+            return _settle(model, expect, now)
+        case Loading(action=Load(model=model)), Deadline():
+            return _settle(model, None, now)
+        case _:
+            raise IllegalTransition(f"{type(event).__name__} in {type(state).__name__}")
+
+
+def _settle(model: str, expect: int | None, now: float) -> Settling:
+    return Settling(model, expect, now, now + SETTLE_SECONDS)
+
+
+def recovered(state: Settling, available: int | None) -> bool:
+    """Return whether the memory waited for is seen to be back. Unknown is not back; the deadline ends the wait."""
+    return state.expect is not None and available is not None and available >= state.expect
+
+
+# -- what to do now ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Perform this step, and nothing else, now."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing until `until` (monotonic; None = until something changes). `why` is for people."""
+
+    until: float | None
+    why: str
+
+
+def decide(state: State, plan: Plan, wake_at: float | None) -> Act | Wait:
+    """Return the one thing to do. The loop and the simulator both ask exactly this.
+
+    `wake_at` is when the plan would change by itself (`plan.next_change`).
+    """
+    match state:
+        case Halted(reason):
+            return Wait(None, f"halted: {reason}")
+        case Evicting(action=action, deadline=deadline):
+            return Wait(deadline, f"evicting {action.model}")
+        case Loading(action=action, deadline=deadline):
+            return Wait(deadline, f"loading {action.model}")
+        case Settling(model=model, deadline=deadline):
+            return Wait(deadline, f"waiting for the memory of {model}")
+        case Idle():
+            return Act(plan.head) if plan.head is not None else Wait(wake_at, "nothing to do")
+        case _:
+            assert_never(state)

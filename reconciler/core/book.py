@@ -1,0 +1,118 @@
+"""Ledger arithmetic: what a model is charged, what the machine offers, what a failure costs. All bytes and seconds."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from reconciler.core.types import Instance, LedgerEntry, Manifest, Memory, ModelSpec, Preflight
+
+#: Wait before the second try after a failure; doubled each time up to the cap. Five starts in the first minute.
+BACKOFF_FIRST: Final = 2.0
+BACKOFF_CAP: Final = 300.0
+#: A model that served this long is healthy: what failed before is forgotten.
+STABLE_SECONDS: Final = 60.0
+
+
+def total(manifest: Manifest, memory: Memory) -> int | None:
+    """Return the bytes of the machine models and system share: the smaller of what is stated and what is read."""
+    known = [value for value in (manifest.memory, memory.total) if value is not None]
+    return min(known) if known else None
+
+
+def reserve(manifest: Manifest, memory: Memory) -> int | None:
+    """Return the bytes kept for the system, which are also the floor that free memory must not pass."""
+    if isinstance(manifest.reserve, int):
+        return manifest.reserve
+    whole = total(manifest, memory)
+    return None if whole is None else int(whole * manifest.reserve)
+
+
+def budget(manifest: Manifest, memory: Memory) -> int | None:
+    """Return the bytes models may hold together; None = unknown."""
+    whole, kept = total(manifest, memory), reserve(manifest, memory)
+    return None if whole is None or kept is None else max(0, whole - kept)
+
+
+def capacity(manifest: Manifest, memory: Memory, instances: Iterable[Instance]) -> int | None:
+    """Return the bytes all models together could be charged now; None = unknown, then nothing may be loaded.
+
+    The budget bounds it, and so does what is really there: available + what our models already hold - floor. In this
+    sum a model's warm pages count as available (they are on the file list), and its charge counts them again, so
+    nothing is taken twice.
+    """
+    limit, floor = budget(manifest, memory), reserve(manifest, memory)
+    if limit is None or floor is None or memory.available is None:
+        return None
+    ours = sum(i.committed for i in instances if i.committed is not None)
+    return min(limit, max(0, memory.available + ours - floor))
+
+
+def held(instance: Instance) -> int | None:
+    """Return the bytes measured of a running model (committed + warm); None = nothing could be read."""
+    if instance.committed is None:
+        return None
+    return instance.committed + (instance.warm or 0)
+
+
+def size(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:
+    """Return the bytes a loaded model is charged: the larger of estimate and measured peak; None = unknown.
+
+    The peak counts also while the model is not loaded: otherwise a model measured at 6 GiB would be evicted for its
+    size and reloaded at its stated 1 GiB, for ever.
+    """
+    stated = spec.steady if spec.steady is not None else (preflight.steady if preflight else None)
+    measured = entry.peak if entry and entry.peak > 0 else None
+    known = [value for value in (stated, measured) if value is not None]
+    return max(known) if known else None
+
+
+def load_need(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:
+    """Return the bytes reserved while a model loads: its peak, never less than its size; None = unknown."""
+    steady = size(spec, preflight, entry)
+    if steady is None:
+        return None
+    peaks = (steady, spec.peak or 0, (preflight.peak if preflight else None) or 0)
+    return max(peaks)
+
+
+def charge(instance: Instance, known_size: int | None) -> int | None:
+    """Return what a running model is charged: at least its size, and all it holds if it outgrew that."""
+    known = [value for value in (known_size, held(instance)) if value is not None]
+    return max(known) if known else None
+
+
+def measured(entry: LedgerEntry, instance: Instance) -> LedgerEntry:
+    """Return the entry with the peak raised to what the instance holds now (the same entry if it is not higher)."""
+    now_held = held(instance)
+    return entry if now_held is None or now_held <= entry.peak else replace(entry, peak=now_held)
+
+
+def loaded(entry: LedgerEntry, seconds: float) -> LedgerEntry:
+    """Return the entry after a load that took `seconds`. Failures stay until the model has proved stable."""
+    return replace(entry, load_seconds=seconds, retry_at=None)
+
+
+def failed(entry: LedgerEntry, error: str, now: float) -> LedgerEntry:
+    """Return the entry after a failed load or a crash: one more failure, and the time of the next try."""
+    failures = entry.failures + 1
+    wait = min(BACKOFF_CAP, BACKOFF_FIRST * 2.0 ** min(failures - 1, 30))
+    return replace(entry, failures=failures, retry_at=now + wait, last_error=error)
+
+
+def crashed(entry: LedgerEntry, error: str, ran_seconds: float, now: float) -> LedgerEntry:
+    """Return the entry after a ready model died by itself: one that had been stable may come back at once."""
+    if ran_seconds >= STABLE_SECONDS:
+        return replace(entry, failures=0, retry_at=None, last_error=error)
+    return failed(entry, error, now)
+
+
+def stable(entry: LedgerEntry, ran_seconds: float) -> LedgerEntry:
+    """Return the entry with its failures forgotten once the model has run long enough."""
+    if entry.failures == 0 or ran_seconds < STABLE_SECONDS:
+        return entry
+    return replace(entry, failures=0, retry_at=None)
+
+
+def wished(entry: LedgerEntry) -> LedgerEntry:
+    """Return the entry after a person asked for the model: the next try is due now, the count stays."""
+    return replace(entry, retry_at=None)

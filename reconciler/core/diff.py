@@ -1,0 +1,162 @@
+"""Compare what is wanted with what runs: one row a model, and what runs that nobody wants."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from reconciler.core import book
+from reconciler.core.types import (
+    Demand,
+    Instance,
+    LedgerEntry,
+    Manifest,
+    ModelSpec,
+    Preflight,
+    Residency,
+    World,
+)
+
+
+class Fitness(StrEnum):
+    """How a model's process compares with its spec."""
+
+    FRESH = "Fresh"
+    DRIFTED = "Drifted"
+    FAILING = "Failing"
+    MISSING = "Missing"
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """All that is known of one model of the manifest. Mutable only while one plan is being made."""
+
+    spec: ModelSpec
+    instance: Instance | None
+    demand: Demand
+    preflight: Preflight | None
+    entry: LedgerEntry | None
+    size: int | None
+    need: int | None
+    #: What the running instance is charged; 0 without one, None = unknown.
+    charge: int | None
+    fitness: Fitness
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def pinned(self) -> bool:
+        return self.spec.residency is Residency.PINNED
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is being served, or is about to be."""
+        return self.demand.active > 0 or self.demand.waiting > 0
+
+    @property
+    def demanded(self) -> bool:
+        """Whether somebody waits for it or asked for it, or the manifest insists: it may displace others."""
+        return self.pinned or self.demand.waiting > 0 or self.demand.wanted
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it should be loaded, be it only when there is room."""
+        if self.demanded:
+            return True
+        return self.spec.residency is Residency.WARM and not self.demand.dismissed
+
+
+#: First match wins.
+_RULES: Final[
+    tuple[tuple[Fitness, Callable[[ModelSpec, Instance | None, LedgerEntry | None, float], bool]], ...]
+] = (
+    # It runs, started from these very settings.
+    (Fitness.FRESH, lambda spec, inst, entry, now: inst is not None and inst.digest == spec.digest),
+    # It runs, but from other settings.
+    (Fitness.DRIFTED, lambda spec, inst, entry, now: inst is not None),
+    # It does not run, it failed, and its next try is not due.
+    (Fitness.FAILING, lambda spec, inst, entry, now: entry is not None and (entry.retry_at or now) > now),
+    # It does not run.
+    (Fitness.MISSING, lambda spec, inst, entry, now: True),
+)
+
+
+def fitness(spec: ModelSpec, instance: Instance | None, entry: LedgerEntry | None, now: float) -> Fitness:
+    """Return how a model's process compares with its spec."""
+    return next(name for name, holds in _RULES if holds(spec, instance, entry, now))
+
+
+@dataclass(slots=True)
+class Table:
+    """The whole comparison: rows sorted by name, and stray instances sorted by (model, pid)."""
+
+    rows: list[Row]
+    #: Processes of models the manifest does not name, and second processes of a model it does.
+    strays: list[Instance]
+
+
+def compare(manifest: Manifest, world: World, now: float) -> Table:
+    """Return a row for every model of the manifest and the instances no row accounts for."""
+    chosen, strays = _match(manifest, world.observation.instances)
+    demands = {d.model: d for d in world.observation.demands}
+    preflights = {p.model: p for p in world.observation.preflights}
+    entries = {(e.model, e.digest): e for e in world.ledger}
+    rows = []
+    for spec in manifest.models:
+        name = spec.name
+        preflight, entry, instance = preflights.get(name), entries.get((name, spec.digest)), chosen.get(name)
+        size = book.size(spec, preflight, entry)
+        # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
+        own = size if instance is None or instance.digest == spec.digest else _peak(entries, instance)
+        rows.append(
+            Row(
+                spec=spec,
+                instance=instance,
+                demand=demands.get(name) or Demand(name),
+                preflight=preflight,
+                entry=entry,
+                size=size,
+                need=book.load_need(spec, preflight, entry),
+                charge=_charge(instance, own, spec, preflight, entry),
+                fitness=fitness(spec, instance, entry, now),
+            )
+        )
+    return Table(rows, strays)
+
+
+def _charge(
+    instance: Instance | None,
+    own: int | None,
+    spec: ModelSpec,
+    preflight: Preflight | None,
+    entry: LedgerEntry | None,
+) -> int | None:
+    if instance is None:
+        return 0
+    if not instance.ready:
+        return book.charge(instance, book.load_need(spec, preflight, entry))
+    return book.charge(instance, own)
+
+
+def _peak(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -> int | None:
+    entry = entries.get((instance.model, instance.digest))
+    return entry.peak if entry and entry.peak > 0 else None
+
+
+def _match(manifest: Manifest, instances: Iterable[Instance]) -> tuple[dict[str, Instance], list[Instance]]:
+    """Choose one instance a model (the fresh, ready, oldest one); the rest are strays."""
+    digests = {spec.name: spec.digest for spec in manifest.models}
+    ordered = sorted(
+        instances,
+        key=lambda i: (i.model, i.digest != digests.get(i.model), not i.ready, i.started, i.pid),
+    )
+    chosen: dict[str, Instance] = {}
+    strays = []
+    for instance in ordered:
+        if instance.model in digests and instance.model not in chosen:
+            chosen[instance.model] = instance
+        else:
+            strays.append(instance)
+    return chosen, sorted(strays, key=lambda i: (i.model, i.pid))

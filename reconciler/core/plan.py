@@ -1,0 +1,210 @@
+"""The plan: ordered steps, of which only the head is ever performed, and a verdict with a reason for every model."""
+
+from collections.abc import Iterator
+
+from reconciler.core import book
+from reconciler.core.diff import Row, Table, compare
+from reconciler.core.select import PATIENCE, TRANSIENT_GRACE, Block, Coming, Going, Selection, select
+from reconciler.core.types import (
+    Account,
+    Evict,
+    Load,
+    Manifest,
+    Outcome,
+    Plan,
+    Reason,
+    Residency,
+    Step,
+    Verdict,
+    World,
+)
+from reconciler.core.words import size as size_text
+from reconciler.core.words import span
+
+
+def plan(manifest: Manifest, world: World, now: float) -> Plan:
+    """Return what should be done, in order, and what becomes of every model. Same input, same plan.
+
+    Nothing is remembered between two calls: performing the head and planning again gives the rest of this plan, if
+    the world did as it was told.
+    """
+    table = compare(manifest, world, now)
+    selection = select(manifest, world.observation.memory, table, now)
+    steps = tuple(_steps(selection, now))
+    return Plan(
+        generation=manifest.generation,
+        seq=world.observation.seq,
+        account=_account(manifest, world, table, selection),
+        steps=steps,
+        verdicts=tuple(_verdicts(table, selection, steps, now)),
+    )
+
+
+def next_change(manifest: Manifest, world: World, now: float) -> float | None:
+    """Return the earliest future time at which the same world would be planned differently; None = never.
+
+    A loop that sleeps until then (or until something happens) misses nothing.
+    """
+    times: list[float] = []
+    for row in compare(manifest, world, now).rows:
+        instance, demand = row.instance, row.demand
+        if row.entry is not None and row.entry.retry_at is not None:
+            times.append(row.entry.retry_at)
+        if demand.oldest is not None and demand.waiting > 0:
+            times.append(demand.oldest + PATIENCE)
+        if instance is None:
+            continue
+        if row.spec.min_resident > 0:
+            times.append(instance.loaded_at + row.spec.min_resident)
+        if row.spec.idle_ttl is not None and not row.busy:
+            times.append(instance.last_used + row.spec.idle_ttl)
+        if row.spec.residency is Residency.TRANSIENT and not row.busy:
+            times.append(instance.last_used + TRANSIENT_GRACE)
+    return min((t for t in times if t > now), default=None)
+
+
+def _account(manifest: Manifest, world: World, table: Table, selection: Selection) -> Account:
+    charges = [(r.charge, r.instance.ready) for r in table.rows if r.instance is not None]
+    charges += [(book.held(s), True) for s in table.strays]
+    known = all(charge is not None for charge, _ready in charges)
+    held = sum(c or 0 for c, ready in charges if ready)
+    reserved = sum(c or 0 for c, ready in charges if not ready)
+    free = None if selection.free is None else max(0, selection.free)
+    return Account(book.budget(manifest, world.observation.memory), held if known else None, reserved, free)
+
+
+def _steps(selection: Selection, now: float) -> Iterator[Step]:
+    """Yield relief first, then each load behind those that leave for it, then those that leave for nobody."""
+    free = selection.free or 0
+    for going in selection.relief:
+        free += going.charge
+        yield _evict(going, free, now)
+    for coming in selection.coming:
+        for going in coming.before:
+            free += going.charge
+            yield _evict(going, free, now)
+        free -= coming.need if coming.row.size is None else coming.row.size
+        yield _load(coming, free, now)
+    for going in selection.leftovers:
+        free += going.charge
+        yield _evict(going, free, now)
+
+
+def _evict(going: Going, free: int, now: float) -> Evict:
+    instance, claimant = going.instance, going.claimant
+    return Evict(
+        model=instance.model,
+        pid=instance.pid,
+        started=instance.started,
+        frees=going.charge,
+        reason=going.reason,
+        for_model=claimant.name if claimant else None,
+        drain=going.busy,
+        detail=_evict_detail(going, now),
+        free=free,
+    )
+
+
+def _evict_detail(going: Going, now: float) -> str:
+    row, claimant = going.row, going.claimant
+    idle = "in use, drained" if going.busy else f"idle {span(max(0.0, now - going.instance.last_used))}"
+    if claimant is not None and row is not None:
+        if claimant.pinned:
+            return f"{claimant.name} is pinned, {idle}"
+        sign = "<" if row.spec.priority < claimant.spec.priority else "="
+        return f"priority {row.spec.priority} {sign} {claimant.spec.priority}, {idle}"
+    texts = {
+        Reason.DRIFTED: "its settings changed",
+        Reason.REMOVED: "not in the manifest",
+        Reason.DUPLICATE: "a second process of the same model",
+        Reason.DISMISSED: "asked for",
+        Reason.OVER_BUDGET: f"models hold more than the budget, {idle}",
+    }
+    return texts.get(going.reason, idle)
+
+
+def _load(coming: Coming, free: int, now: float) -> Load:
+    row, demand = coming.row, coming.row.demand
+    detail = ""
+    if demand.waiting > 0:
+        detail = f"{demand.waiting} request{'s' if demand.waiting > 1 else ''} waiting"
+        if demand.oldest is not None:
+            detail += f", oldest {span(max(0.0, now - demand.oldest))}"
+    return Load(row.name, row.spec.digest, coming.need, coming.reason, detail, free)
+
+
+def _verdicts(table: Table, selection: Selection, steps: tuple[Step, ...], now: float) -> Iterator[Verdict]:
+    loads = {s.model: s for s in steps if isinstance(s, Load)}
+    evicts = {s.model: s for s in steps if isinstance(s, Evict)}
+    named = set()
+    out = []
+    for row in table.rows:
+        named.add(row.name)
+        out.append(_verdict(row, loads.get(row.name), evicts.get(row.name), selection, now))
+    for stray in table.strays:
+        if stray.model not in named:
+            named.add(stray.model)
+            reason, detail = Reason.REMOVED, "not in the manifest"
+            out.append(Verdict(stray.model, Outcome.EVICT, reason, book.held(stray), detail))
+    yield from sorted(out, key=lambda v: v.model)
+
+
+def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Selection, now: float) -> Verdict:
+    block = selection.blocked.get(row.name)
+    if load is not None:
+        outcome = Outcome.RELOAD if evict is not None else Outcome.LOAD
+        reason, detail = (evict.reason, evict.detail) if evict is not None else (load.reason, load.detail)
+        return Verdict(row.name, outcome, reason, row.size, detail)
+    if evict is not None and evict.reason is not Reason.DUPLICATE:
+        detail = f"for {evict.for_model}: {evict.detail}" if evict.for_model else evict.detail
+        return Verdict(row.name, Outcome.EVICT, evict.reason, row.charge, detail)
+    if block is not None:
+        return _blocked(row, block, now)
+    if row.instance is not None:
+        return Verdict(row.name, Outcome.KEEP, *_kept(row, now))
+    return Verdict(row.name, Outcome.COLD, Reason.NOT_WANTED, row.size, "loads when a request asks for it")
+
+
+def _kept(row: Row, now: float) -> tuple[Reason, int | None, str]:
+    instance = row.instance
+    assert instance is not None, f"{row.name} does not run"
+    if not instance.ready:
+        return Reason.LOADING, row.charge, "being loaded"
+    if row.demand.active > 0:
+        count = row.demand.active
+        return Reason.IN_USE, row.charge, f"{count} request{'s' if count > 1 else ''} being served"
+    idle = f"idle {span(max(0.0, now - instance.last_used))}"
+    if row.pinned:
+        return Reason.PINNED, row.charge, idle
+    return (Reason.WARM if row.wanted else Reason.RESIDENT), row.charge, idle
+
+
+def _blocked(row: Row, block: Block, now: float) -> Verdict:
+    """A model that is wanted and stays out: `!`, or `.` for one that merely would be loaded if there were room."""
+    outcome = Outcome.COLD if block.reason is Reason.NO_ROOM and row.instance is None else Outcome.BLOCKED
+    retry_in = None
+    if block.reason is Reason.BACKING_OFF and row.entry is not None and row.entry.retry_at is not None:
+        retry_in = row.entry.retry_at - now
+    detail = _block_detail(row, block, retry_in)
+    if row.instance is not None:
+        detail += "; the process with the old settings serves on"
+    return Verdict(row.name, outcome, block.reason, row.need, detail, retry_in)
+
+
+def _block_detail(row: Row, block: Block, retry_in: float | None) -> str:
+    if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
+        return row.preflight.message or str(row.preflight.reason)
+    if block.reason is Reason.BACKING_OFF and row.entry is not None:
+        tries = f"failed {row.entry.failures} time{'s' if row.entry.failures != 1 else ''}"
+        return f"{tries}, tries again in {span(retry_in or 0.0)}: {row.entry.last_error}"
+    short = f"{size_text(block.short)} short" if block.short else "room is kept for a request that waits"
+    texts = {
+        Reason.SIZE_UNKNOWN: "its size is unknown: give memory.steady",
+        Reason.MEMORY_UNKNOWN: "the machine's memory could not be read",
+        Reason.NEVER_FITS: f"{short} even with every model gone that is not pinned",
+        Reason.NO_ROOM: short,
+        Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(PATIENCE)} have passed",
+        Reason.OUTRANKED: f"{short}: what holds the memory has a higher priority or may not be displaced by it",
+        Reason.INSUFFICIENT_MEMORY: f"{short}: pinned models and other programs hold the rest",
+    }
+    return texts.get(block.reason, short)

@@ -1,0 +1,371 @@
+"""Who keeps memory, who is loaded, and who gives way for whom.
+
+Two orders, and they must stay two. *Rank* says who keeps memory: priority, then the most recently used. *Urgency* says
+whose turn it is to be loaded, and uses only what the plan itself cannot change: pinned, priority, demanded, arrival,
+name. With one order for both, performing the first step would reorder the rest and a dry run would lie.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from reconciler.core import book
+from reconciler.core.diff import Fitness, Row, Table
+from reconciler.core.types import Instance, Manifest, MayPreempt, Memory, Reason, Residency
+
+#: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
+PATIENCE: Final = 10.0
+#: A transient model that was loaded and never asked anything leaves after this.
+TRANSIENT_GRACE: Final = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class Going:
+    """One process that leaves. `row` is None for a process no model of the manifest accounts for."""
+
+    instance: Instance
+    charge: int
+    reason: Reason
+    row: Row | None = None
+    claimant: Row | None = None
+    busy: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Coming:
+    """One model that is loaded, after those that leave just before it."""
+
+    row: Row
+    need: int
+    reason: Reason
+    before: list[Going] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Why a wanted model is not loaded. `short` is how many bytes it lacks, where bytes are the trouble."""
+
+    reason: Reason
+    short: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Selection:
+    """What becomes of everybody. A model in none of these keeps what it has, or stays cold."""
+
+    relief: list[Going] = field(default_factory=list)
+    coming: list[Coming] = field(default_factory=list)
+    leftovers: list[Going] = field(default_factory=list)
+    blocked: dict[str, Block] = field(default_factory=dict)
+    #: What all models may be charged now, and what of it is left before the first step; None = unknown.
+    capacity: int | None = None
+    free: int | None = None
+
+
+def unstartable(row: Row, now: float) -> Reason | None:
+    """Return why a model cannot be started at all now, memory aside, or None."""
+    if row.preflight is not None and row.preflight.reason is not None:
+        return Reason.NOT_STARTABLE
+    if row.entry is not None and row.entry.retry_at is not None and row.entry.retry_at > now:
+        return Reason.BACKING_OFF
+    if row.need is None:
+        return Reason.SIZE_UNKNOWN
+    return None
+
+
+def removal_reason(row: Row, now: float) -> Reason | None:
+    """Return why a running model must leave whether or not somebody needs the room, or None."""
+    instance, demand = row.instance, row.demand
+    if instance is None or not instance.ready:
+        return None
+    if row.fitness is Fitness.DRIFTED and not row.wanted and unstartable(row, now) is None:
+        return Reason.DRIFTED
+    if row.pinned:
+        return None
+    if demand.dismissed and demand.waiting == 0 and not demand.wanted:
+        return Reason.DISMISSED
+    return None if row.busy else _rested(row, instance, now)
+
+
+def _rested(row: Row, instance: Instance, now: float) -> Reason | None:
+    idle = now - instance.last_used
+    if row.spec.residency is Residency.TRANSIENT and (instance.served > 0 or idle >= TRANSIENT_GRACE):
+        return Reason.TRANSIENT_DONE
+    if row.spec.idle_ttl is not None and idle >= row.spec.idle_ttl:
+        return Reason.IDLE_EXPIRED
+    return None
+
+
+def select(manifest: Manifest, memory: Memory, table: Table, now: float) -> Selection:
+    """Decide who leaves and who comes, in order."""
+    return _Selector(manifest, memory, table, now).run()
+
+
+class _Selector:
+    """One pass over the table; `free` runs along with the steps decided so far."""
+
+    def __init__(self, manifest: Manifest, memory: Memory, table: Table, now: float) -> None:
+        self.now = now
+        self.table = table
+        self.budget = book.budget(manifest, memory)
+        instances = [r.instance for r in table.rows if r.instance is not None] + table.strays
+        capacity = book.capacity(manifest, memory, instances)
+        self.out = Selection(capacity=capacity, free=_free(capacity, table, ()))
+        self.free: int | None = None
+        #: Leave whatever happens, idle ones first: a drain holds up everything behind it.
+        self.removals: deque[Going] = deque()
+        self.removals_total = 0
+        #: May have to give way, the cheapest loss first.
+        self.victims: dict[str, Row] = {}
+        #: Bytes of idle and of busy victims by priority: tells at once that no search can succeed.
+        self.idle_bytes: dict[int, int] = {}
+        self.busy_bytes: dict[int, int] = {}
+        self.pinned_total = sum(max(r.size or 0, r.charge or 0) for r in table.rows if r.pinned)
+        #: Least need among the models that are demanded and found no room.
+        self.least_blocked: int | None = None
+
+    def run(self) -> Selection:
+        self._sort_out_residents()
+        self._relieve()
+        for row in self._claimants():
+            self._claim(row)
+        self.out.leftovers = list(self.removals)
+        return self.out
+
+    # -- who leaves whatever happens ------------------------------------------------------------------------------
+
+    def _sort_out_residents(self) -> None:
+        """Part the residents into those that leave, those that may have to, and (neither) those that stay."""
+        first: list[Going] = []
+        going: list[Going] = []
+        victims: list[Row] = []
+        named = {r.name for r in self.table.rows}
+        for stray in self.table.strays:
+            duplicate = stray.model in named
+            leaving = Going(stray, book.held(stray) or 0, Reason.DUPLICATE if duplicate else Reason.REMOVED)
+            # Before anything else go: a second process, which would pass for the model were the other one stopped
+            # first; and one whose memory cannot be read, since nothing can be admitted beside it.
+            (first if duplicate or book.held(stray) is None else going).append(leaving)
+        for row in self.table.rows:
+            if row.instance is None or not row.instance.ready:
+                continue
+            reason = removal_reason(row, self.now)
+            if reason is not None:
+                leaving = Going(row.instance, row.charge or 0, reason, row, busy=row.demand.active > 0)
+                (first if row.charge is None else going).append(leaving)
+            elif not row.pinned:
+                victims.append(row)
+        self.out.relief = sorted(first, key=_going_order)
+        self.free = _free(self.out.capacity, self.table, first)
+        self.removals.extend(sorted(going, key=_going_order))
+        self.removals_total = sum(g.charge for g in going)
+        for row in sorted(victims, key=_rank):
+            self.victims[row.name] = row
+            totals = self.busy_bytes if row.busy else self.idle_bytes
+            totals[row.spec.priority] = totals.get(row.spec.priority, 0) + (row.charge or 0)
+
+    def _relieve(self) -> None:
+        """Bring what stays below the budget: the budget may have been lowered, or a model has outgrown its size."""
+        if self.budget is None or self.free is None:
+            return
+        staying = sum(r.charge or 0 for r in self.table.rows if r.instance is not None)
+        staying -= sum(g.charge for g in (*self.removals, *self.out.relief) if g.row is not None)
+        if staying <= self.budget:
+            return
+        idle = [r for r in self.victims.values() if not r.busy]
+        for row in _cover(idle, staying - self.budget) or idle:
+            self.out.relief.append(self._take(row, Reason.OVER_BUDGET))
+
+    # -- who comes ------------------------------------------------------------------------------------------------
+
+    def _claimants(self) -> list[Row]:
+        relieved = {g.row.name for g in self.out.relief if g.row is not None}
+        rows = [
+            r
+            for r in self.table.rows
+            if r.wanted
+            and (
+                r.instance is None
+                or r.name in relieved
+                or (r.fitness is Fitness.DRIFTED and r.instance.ready)
+            )
+        ]
+        return sorted(rows, key=_urgency)
+
+    def _claim(self, row: Row) -> None:
+        """Load one model if it can be started and there is, or can be made, room for it."""
+        reason = unstartable(row, self.now)
+        if reason is None and self.free is None:
+            reason = Reason.MEMORY_UNKNOWN
+        if reason is not None or row.need is None or self.free is None or self.budget is None:
+            self.out.blocked[row.name] = Block(reason or Reason.SIZE_UNKNOWN)
+            return
+        own = self._own_charge(row)
+        of_pinned = self.pinned_total - (max(row.size or 0, row.charge or 0) if row.pinned else 0)
+        never = row.need - (self.budget - of_pinned)
+        if never > 0:
+            self.out.blocked[row.name] = Block(Reason.NEVER_FITS, never)
+        elif row.demanded:
+            self._claim_demanded(row, row.need, self.free + own)
+        else:
+            self._claim_warm(row, row.need, self.free + own, own)
+
+    def _own_charge(self, row: Row) -> int:
+        """Return what replacing the model's own drifted process would give back."""
+        drifted = row.fitness is Fitness.DRIFTED and row.instance is not None
+        stays = row.name in self.victims or row.pinned
+        return (row.charge or 0) if drifted and stays else 0
+
+    def _claim_warm(self, row: Row, need: int, room: int, own: int) -> None:
+        """Load a model nobody waits for: only where there is room, and none is kept from a request that waits."""
+        short = need - room - self.removals_total
+        if short > 0 or (self.least_blocked is not None and (need > own or self.least_blocked <= room)):
+            self.out.blocked[row.name] = Block(Reason.NO_ROOM, max(short, 0))
+            return
+        self._load(row, need, room, [])
+
+    def _claim_demanded(self, row: Row, need: int, room: int) -> None:
+        short = need - room - self.removals_total
+        displaced = self._displace(row, short) if short > 0 else []
+        if displaced is None:
+            self._block_for_room(row, need, short)
+            return
+        freed = self.removals_total + sum(v.charge or 0 for v in displaced)
+        if self.least_blocked is not None and self.least_blocked <= room + freed:
+            # What would be freed is owed to somebody more urgent, who was not allowed to free it: leave all as it is.
+            self._block_for_room(row, need, short, Reason.OUTRANKED)
+            return
+        self._load(row, need, room, displaced)
+
+    def _block_for_room(self, row: Row, need: int, short: int, reason: Reason | None = None) -> None:
+        if reason is None:
+            own = (row.charge or 0) if row.name in self.victims else 0
+            permitted = sum(self._permitted_bytes(row, t) for t in (self.idle_bytes, self.busy_bytes)) - own
+            others = sum(self.idle_bytes.values()) + sum(self.busy_bytes.values()) - own
+            if permitted >= short:
+                reason = Reason.VICTIMS_BUSY
+            elif others >= short:
+                reason = Reason.OUTRANKED
+            else:
+                reason = Reason.INSUFFICIENT_MEMORY
+        self.out.blocked[row.name] = Block(reason, max(short, 0))
+        self.least_blocked = need if self.least_blocked is None else min(self.least_blocked, need)
+
+    def _displace(self, row: Row, short: int) -> list[Row] | None:
+        """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
+        patient = row.pinned or (row.demand.oldest is not None and self.now - row.demand.oldest >= PATIENCE)
+        reach = self._permitted_bytes(row, self.idle_bytes)
+        if patient:
+            reach += self._permitted_bytes(row, self.busy_bytes)
+        if reach < short:
+            return None
+        allowed = (
+            v
+            for v in self.victims.values()
+            if v is not row
+            and may_displace(row, v.spec.priority)
+            and (patient or not v.busy)
+            and self._has_stayed(v)
+        )
+        return _cover(allowed, short)
+
+    def _has_stayed(self, victim: Row) -> bool:
+        return (
+            victim.instance is not None and self.now - victim.instance.loaded_at >= victim.spec.min_resident
+        )
+
+    def _permitted_bytes(self, row: Row, totals: dict[int, int]) -> int:
+        return sum(count for priority, count in totals.items() if may_displace(row, priority))
+
+    # -- bookkeeping ----------------------------------------------------------------------------------------------
+
+    def _load(self, row: Row, need: int, room: int, displaced: list[Row]) -> None:
+        before = []
+        while self.removals and (room < need):
+            going = self.removals.popleft()
+            self.removals_total -= going.charge
+            self.free = (self.free or 0) + going.charge
+            room += going.charge
+            before.append(going)
+        before += [self._take(victim, Reason.MAKE_ROOM, row) for victim in displaced]
+        if row.fitness is Fitness.DRIFTED and row.instance is not None and self._own_charge(row):
+            before.append(self._take(row, Reason.DRIFTED))
+        self.free = (self.free or 0) - (need if row.size is None else row.size)
+        self.out.coming.append(Coming(row, need, _load_reason(row), before))
+
+    def _take(self, row: Row, reason: Reason, claimant: Row | None = None) -> Going:
+        """Note that a running model leaves, and give its charge back."""
+        assert row.instance is not None, f"{row.name} does not run"
+        charge = row.charge or 0
+        if self.victims.pop(row.name, None) is not None:
+            (self.busy_bytes if row.busy else self.idle_bytes)[row.spec.priority] -= charge
+        self.free = (self.free or 0) + charge
+        return Going(row.instance, charge, reason, row, claimant, busy=row.demand.active > 0)
+
+
+def may_displace(row: Row, priority: int) -> bool:
+    """Return whether `row` may displace a model of this priority. A pinned model outranks all that are not."""
+    if row.pinned:
+        return True
+    if row.spec.may_preempt is MayPreempt.NONE:
+        return False
+    own = row.spec.priority
+    return priority < own or (priority == own and row.spec.may_preempt is MayPreempt.EQUAL)
+
+
+def _going_order(going: Going) -> tuple[bool, bool, str, int]:
+    """Sort those that leave: second processes, then idle ones; a drain holds up everything behind it."""
+    return (going.reason is not Reason.DUPLICATE, going.busy, going.instance.model, going.instance.pid)
+
+
+def _free(capacity: int | None, table: Table, without: Iterable[Going]) -> int | None:
+    """Return what is left of the capacity once `without` are gone; None = something that stays is unknown."""
+    gone = {id(g.instance) for g in without}
+    charges = [r.charge for r in table.rows if r.instance is not None and id(r.instance) not in gone]
+    charges += [book.held(s) for s in table.strays if id(s) not in gone]
+    if capacity is None or any(c is None for c in charges):
+        return None
+    return capacity - sum(c or 0 for c in charges)
+
+
+def _cover(ordered: Iterable[Row], short: int) -> list[Row] | None:
+    """Return the first of `ordered` that together free `short` bytes, less those that proved unnecessary, or None.
+
+    The most valuable are dropped first, so that what is kept is what is worth keeping.
+    """
+    taken: list[Row] = []
+    freed = 0
+    for row in ordered:
+        if freed >= short:
+            break
+        taken.append(row)
+        freed += row.charge or 0
+    if freed < short:
+        return None
+    for row in reversed(taken.copy()):
+        if freed - (row.charge or 0) >= short:
+            freed -= row.charge or 0
+            taken.remove(row)
+    return taken
+
+
+def _rank(row: Row) -> tuple[bool, int, bool, float, str]:
+    """Sort victims: idle before busy, low priority first, stale settings first, then the least recently used."""
+    last_used = row.instance.last_used if row.instance else 0.0
+    return (row.busy, row.spec.priority, row.fitness is not Fitness.DRIFTED, last_used, row.name)
+
+
+def _urgency(row: Row) -> tuple[bool, bool, int, bool, float, str]:
+    """Sort claimants. One whose own old process is still in use comes last: its drain would hold up the others."""
+    draining = row.instance is not None and row.demand.active > 0
+    oldest = row.demand.oldest if row.demand.oldest is not None else float("inf")
+    return (draining, not row.pinned, -row.spec.priority, not row.demanded, oldest, row.name)
+
+
+def _load_reason(row: Row) -> Reason:
+    if row.pinned:
+        return Reason.PINNED
+    if row.demand.waiting > 0:
+        return Reason.DEMANDED
+    return Reason.REQUESTED if row.demand.wanted else Reason.WARM
