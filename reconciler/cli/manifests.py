@@ -1,7 +1,8 @@
 """Reading a manifest for a verb: refusals become one message and exit code 1."""
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reconciler.cli.output import CliError
 
@@ -20,16 +21,10 @@ def read_manifest(path: Path, rev: str | None) -> "Applied":
 
     Raises ManifestRefusedError with every diagnostic.
     """
-    from reconciler.manifest import ManifestError, load
+    from reconciler.manifest.diagnostics import ManifestError
+    from reconciler.manifest.load import load_manifest
 
     try:
-        return load(path, rev=rev)
+        return load_manifest(path, rev=rev, environ=os.environ)
     except ManifestError as error:
         raise ManifestRefusedError(error.render()) from error
-
-
-def manifest_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the manifest."""
-    from reconciler.manifest import json_schema
-
-    return json_schema()

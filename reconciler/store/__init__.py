@@ -1,12 +1,19 @@
-"""What must survive a restart: launches, the ledger, events, and the generation, in one SQLite file."""
+"""What must survive a restart: launches, the ledger, events, and the generation, in one SQLite file.
 
-from reconciler.store.boot import boot_id
-from reconciler.store.ledger import EventRecord, Store
-from reconciler.store.paths import DATABASE, RUN_FILE, state_dir
-from reconciler.store.peek import peek
-from reconciler.store.records import LaunchRecord
-from reconciler.store.schema import NewerSchemaError
-from reconciler.store.worker import AsyncStore
+Names are imported when they are first used: most verbs of the command line only ask where the state directory is.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reconciler.store.boot import boot_id
+    from reconciler.store.ledger import EventRecord, Store
+    from reconciler.store.paths import DATABASE, RUN_FILE, state_dir
+    from reconciler.store.readonly import peek
+    from reconciler.store.records import LaunchRecord
+    from reconciler.store.schema import NewerSchemaError
+    from reconciler.store.worker import AsyncStore
 
 __all__ = [
     "DATABASE",
@@ -20,3 +27,22 @@ __all__ = [
     "peek",
     "state_dir",
 ]
+
+_HOMES = {
+    "AsyncStore": "worker",
+    "DATABASE": "paths",
+    "EventRecord": "ledger",
+    "LaunchRecord": "records",
+    "NewerSchemaError": "schema",
+    "RUN_FILE": "paths",
+    "Store": "ledger",
+    "boot_id": "boot",
+    "peek": "readonly",
+    "state_dir": "paths",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

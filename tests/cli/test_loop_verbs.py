@@ -1,0 +1,276 @@
+"""The verbs that talk to a running loop, against a scripted stand-in for it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from board_samples import NOW, snapshot
+from loop_stand_in import StandIn, standing_in
+from reconciler.cli import main
+from reconciler.render import explain_text, status_json, status_text
+
+
+def status_document() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(json.dumps(status_json(snapshot(), NOW)))
+    return document
+
+
+def with_model(name: str, observation: int, **changes: Any) -> dict[str, Any]:
+    """The sample status with some facts of one model replaced."""
+    document = status_document()
+    document["observation"] = observation
+    model = next(m for m in document["models"] if m["name"] == name)
+    assert changes.keys() <= model.keys()
+    model.update(changes)
+    return document
+
+
+def verdict(outcome: str, reason: str, detail: str = "") -> dict[str, Any]:
+    return {"model": "m", "outcome": outcome, "reason": reason, "detail": detail, "size": 1, "retry_in": None}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def loop(state: Path) -> Iterator[StandIn]:
+    with standing_in(state) as stand_in:
+        stand_in.documents("GET /api/v1/status", status_document())
+        yield stand_in
+
+
+def test_status_shows_what_the_loop_says(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == status_text(status_document()) + "\n"
+    assert main(["status", "--json", "--state-dir", str(state)]) == 0
+    assert json.loads(capsys.readouterr().out) == status_document()
+
+
+@pytest.mark.parametrize("name", ["chat", "gpt-4o"])
+def test_explain_takes_names_and_aliases(
+    name: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", name, "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == explain_text(status_document(), "chat") + "\n"
+    assert main(["explain", name, "--json", "--state-dir", str(state)]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "chat"
+
+
+@pytest.mark.parametrize("verb", ["explain", "load", "evict", "logs"])
+def test_a_misspelled_model_gets_the_near_name(
+    verb: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, "codre", "--state-dir", str(state)]) == 1
+    assert 'no model or alias is called "codre"; did you mean "coder"?' in capsys.readouterr().err
+    assert loop.asked == ["GET /api/v1/status"]
+
+
+@pytest.mark.parametrize(
+    "verb", [["status"], ["explain", "chat"], ["load", "chat"], ["evict", "chat"], ["stop"]]
+)
+def test_without_a_loop_it_is_said(verb: list[str], state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with standing_in(state):
+        pass
+    assert main([*verb, "--state-dir", str(state)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "no loop answers at http://127.0.0.1:" in said.err
+
+
+def test_a_note_of_a_dead_loop_is_not_followed(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = json.loads((state / "run.json").read_text())
+    (state / "run.json").write_text(json.dumps({**note, "pid": 2**22 + 1}))
+    assert main(["status", "--state-dir", str(state)]) == 1
+    assert "is not running; start it with: reconcile" in capsys.readouterr().err
+    assert loop.asked == []
+
+
+def test_the_api_key_comes_from_the_environment(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop.error("GET /api/v1/status", 401, "no key")
+    monkeypatch.delenv("RECONCILE_API_KEY", raising=False)
+    assert main(["status", "--state-dir", str(state)]) == 1
+    assert "set RECONCILE_API_KEY" in capsys.readouterr().err
+    loop.documents("GET /api/v1/status", status_document())
+    monkeypatch.setenv("RECONCILE_API_KEY", "k1")
+    assert main(["status", "--state-dir", str(state)]) == 0
+    assert loop.keys == [None, "Bearer k1"]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "message"),
+    [
+        (200, b"<html>", "not a reconcile loop"),
+        (200, [1], "not a reconcile loop"),
+        (500, b"oops", "HTTP status 500"),
+        (403, {"error": {"message": "wrong\x1b[2J host"}}, "wrong\\x1b[2J host"),
+        (200, {"formatVersion": 9}, "speaks status format 9"),
+    ],
+)
+def test_odd_answers_are_said(
+    status: int, answer: object, message: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.routes["GET /api/v1/status"] = lambda: (status, answer)
+    assert main(["status", "--state-dir", str(state)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_proxies_are_not_asked(loop: StandIn, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert main(["status", "--state-dir", str(state)]) == 0
+
+
+def test_load_waits_and_tells_each_change_once(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waiting = with_model("vision", 42, state="cold", verdict=verdict("cold", "NotWanted"))
+    ready = with_model("vision", 44, state="ready", pid=7)
+    loop.documents("GET /api/v1/status", status_document(), waiting, waiting, ready)
+    loop.documents("POST /api/v1/models/vision/load", {"requested": "load"})
+    assert main(["load", "vision", "--state-dir", str(state)]) == 0
+    said = capsys.readouterr()
+    assert said.out == "vision is ready\n"
+    assert said.err == "vision is cold (NotWanted); loading coder\n"
+    assert loop.asked[:2] == ["GET /api/v1/status", "POST /api/v1/models/vision/load"]
+
+
+def test_load_of_an_alias_asks_for_its_model(loop: StandIn, state: Path) -> None:
+    loop.documents("POST /api/v1/models/chat/load", {})
+    assert main(["load", "gpt-4o", "--no-wait", "--state-dir", str(state)]) == 0
+    assert loop.asked == ["GET /api/v1/status", "POST /api/v1/models/chat/load"]
+
+
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        (
+            with_model("vision", 42, wanted=True),
+            "error: vision was not loaded: InsufficientMemory: 7.0 GiB short\n",
+        ),
+        (
+            with_model("vision", 43, wanted=False),
+            "error: vision was not loaded: InsufficientMemory: 7.0 GiB short\n",
+        ),
+        (
+            with_model("vision", 42, failures=1, last_error="exit 3: no such file", state="failing"),
+            "error: vision was not loaded: exit 3: no such file\n",
+        ),
+    ],
+)
+def test_load_ends_when_it_is_refused_or_fails(
+    after: dict[str, Any], message: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents("GET /api/v1/status", status_document(), after)
+    loop.documents("POST /api/v1/models/vision/load", {})
+    assert main(["load", "vision", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == message
+
+
+def test_a_verdict_from_before_the_question_refuses_nothing(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stale = with_model("vision", 41, wanted=False)
+    passing = with_model("vision", 43, wanted=True, verdict=verdict("blocked", "VictimsBusy"))
+    ready = with_model("vision", 44, state="ready")
+    loop.documents("GET /api/v1/status", status_document(), stale, passing, ready)
+    loop.documents("POST /api/v1/models/vision/load", {})
+    assert main(["load", "vision", "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == "vision is ready\n"
+
+
+def test_load_refused_by_the_gateway_is_one_line(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.error("POST /api/v1/models/vision/load", 409, "vision can never fit")
+    assert main(["load", "vision", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == "error: vision can never fit\n"
+
+
+def test_waiting_has_an_end(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop.documents(
+        "GET /api/v1/status", with_model("vision", 41, state="cold", verdict=verdict("cold", "NotWanted"))
+    )
+    loop.documents("POST /api/v1/models/vision/load", {})
+    assert main(["load", "vision", "--timeout", "0.05", "--state-dir", str(state)]) == 1
+    assert "vision is still cold after 0.05 s; the loop goes on" in capsys.readouterr().err
+
+
+def test_evict_waits_until_the_process_is_gone(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draining = with_model("embed", 43, dismissed=True)
+    gone = with_model("embed", 44, state="cold", pid=None)
+    loop.documents("GET /api/v1/status", status_document(), draining, gone)
+    loop.documents("POST /api/v1/models/embed/evict", {})
+    assert main(["evict", "embed", "--state-dir", str(state)]) == 0
+    said = capsys.readouterr()
+    assert said.out == "embed is cold\n"
+    assert said.err == "embed is ready (InUse); loading coder\n"
+
+
+def test_evict_of_a_model_that_stays_is_a_failure(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents("GET /api/v1/status", status_document(), with_model("chat", 43))
+    loop.documents("POST /api/v1/models/chat/evict", {})
+    assert main(["evict", "chat", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == "error: chat stays loaded: Pinned: idle 14m\n"
+
+
+def test_odd_names_reach_the_loop_whole(loop: StandIn, state: Path) -> None:
+    document = status_document()
+    document["models"][0]["name"] = "org/a b?ü"
+    loop.documents("GET /api/v1/status", document)
+    loop.documents("POST /api/v1/models/org%2Fa%20b%3F%C3%BC/load", {})
+    assert main(["load", "org/a b?ü", "--no-wait", "--state-dir", str(state)]) == 0
+
+
+def test_stop_waits_until_nobody_answers(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import threading
+
+    enders = []
+
+    def stopping() -> tuple[int, object]:
+        ender = threading.Thread(target=loop.close)
+        enders.append(ender)
+        ender.start()
+        return 202, {"requested": "stop"}
+
+    loop.routes["POST /api/v1/stop"] = stopping
+    assert main(["stop", "--state-dir", str(state)]) == 0
+    enders[0].join()
+    assert capsys.readouterr().out == "stopped\n"
+
+
+def test_stop_has_a_deadline(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop.documents("POST /api/v1/stop", {})
+    assert main(["stop", "--timeout", "0.05", "--state-dir", str(state)]) == 1
+    assert "still answers after 0.05 s" in capsys.readouterr().err
+
+
+def test_a_status_without_models_has_no_near_name(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents("GET /api/v1/status", {**status_document(), "models": []})
+    assert main(["explain", "chat", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == 'error: no model or alias is called "chat" Models: none.\n'
+
+
+def test_the_sample_is_a_snapshot() -> None:
+    """Guard the stand-in: what it serves is what render makes of a snapshot at another time too."""
+    later = status_json(replace(snapshot(), at=NOW + 5), NOW + 5)
+    assert later["models"][1]["oldest_wait"] == 17.5
