@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, UsageError
+from reconciler.render import one_line
 
 _POLL: Final = 0.2
 #: Bytes of what was printed last, by which the place is found again in a rotated file.
@@ -41,7 +42,7 @@ def logs(
     path = _log_file(model, resolve(state_dir, create=False))
     if not follow:
         if not path.exists():
-            raise CliError(f"{model} has no log yet: {path} does not exist")
+            raise CliError(f"{one_line(model)} has no log yet: {path} does not exist")
         _write(last_lines(path, lines))
         return 0
     for piece in following(path, lines, lambda: time.sleep(_POLL)):

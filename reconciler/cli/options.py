@@ -26,7 +26,13 @@ NoWait = Annotated[
     Parameter(name="--no-wait", negative=(), show_default=False, help="Ask and return at once."),
 ]
 Timeout = Annotated[
-    float, Parameter(name="--timeout", metavar="SECONDS", help="Seconds to wait before giving up.")
+    float,
+    Parameter(
+        name="--timeout",
+        metavar="SECONDS",
+        show_default="{:g}".format,
+        help="Seconds to wait before giving up.",
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from reconciler.cli import options
 from reconciler.cli.names import near
 from reconciler.cli.output import UsageError
+from reconciler.render import one_line
 
 VERBS = ("validate", "schema", "status", "explain", "logs", "load", "evict", "stop")
 
@@ -63,7 +64,9 @@ def _check(
 ) -> None:
     name = os.fspath(path)
     if not path.exists() and os.sep not in name and (guess := near(name, VERBS)):
-        raise UsageError(f'there is no command, file or directory "{name}"; did you mean "{guess}"?')
+        raise UsageError(
+            f'there is no command, file or directory "{one_line(name)}"; did you mean "{guess}"?'
+        )
     if dry_run and once:
         raise UsageError("--dry-run and --once exclude each other")
     if dry_run and listen is not None:
