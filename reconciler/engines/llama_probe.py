@@ -35,6 +35,8 @@ async def call_once(role: Role, base_url: str, client: httpx.AsyncClient) -> Pro
     detail = f"{path} answers {response.status_code}: {_message(response)}"
     if response.status_code in (429, 503):
         return Probe(Readiness.LOADING, detail)
+    if "ooling" in detail:
+        detail += "; say how vectors are made of tokens with `args: [--pooling, mean]` (or cls, last)"
     return Probe(Readiness.FAILED, f"it does not work as role {role.value}: {detail}")
 
 
