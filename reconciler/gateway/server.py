@@ -99,7 +99,22 @@ async def serve(
     `sock` comes from `bind`; without it the settings' address is bound here. Raises `BindError`.
     """
     listening = sock if sock is not None else await anyio.to_thread.run_sync(bind, settings)
-    config = uvicorn.Config(
+    logging.getLogger("uvicorn.error").addFilter(_expected)
+    server = GatewayServer(_config(app), started)
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        if server.started and not server.should_exit:  # cancelled: nobody waits for the answers any more
+            server.force_exit = True
+            with anyio.CancelScope(shield=True):
+                await server.shutdown(sockets=[listening])
+            for task in list(server.server_state.tasks):
+                task.cancel()
+        listening.close()
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         http="httptools",
         ws="none",
@@ -107,23 +122,11 @@ async def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=BACKLOG,
         proxy_headers=False,
+        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    logging.getLogger("uvicorn.error").addFilter(_expected)
-    server = GatewayServer(config, started)
-    try:
-        await server.serve(sockets=[listening])
-    finally:
-        listening.close()
-        if not server.should_exit and server.started:  # cancelled: nobody waits for the answers any more
-            server.force_exit = True
-            with anyio.CancelScope(shield=True):
-                await server.shutdown(sockets=[listening])
-            for task in list(server.server_state.tasks):
-                task.cancel()
 
 
 def _expected(record: logging.LogRecord) -> bool:

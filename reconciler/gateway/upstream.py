@@ -124,7 +124,7 @@ def answer_headers(response: httpx.Response) -> Headers:
 
 def kept(headers: Headers, drop: frozenset[bytes]) -> Headers:
     """Return `headers` in lower case without those in `drop` and those that `Connection` names."""
-    lower = [(name.lower(), value) for name, value in headers]
+    lower = [(name.lower(), value.strip()) for name, value in headers]
     listed = b",".join(value for name, value in lower if name == b"connection").lower().split(b",")
     gone = drop | {name.strip() for name in listed}
     return [(name, value) for name, value in lower if name not in gone]
