@@ -12,7 +12,7 @@ from reconciler.engines.base import Command
 from reconciler.host import adopt, listeners
 from reconciler.host.errors import StartError
 from reconciler.host.exits import Exit, Exits, open_pidfd
-from reconciler.host.identity import Process
+from reconciler.host.identity import Process, process_table
 from reconciler.host.logs import Logs
 from reconciler.host.spawn import child_environment, spawn
 from reconciler.host.stop import Ladder, StopReport
@@ -73,6 +73,14 @@ class Host:
     def tree(self, process: Process | None, launch_id: str, *, thorough: bool = False) -> tuple[int, ...]:
         """Return the pids of a launch, sorted. `thorough` also finds daemonised ones. Blocking."""
         return tuple(p.pid for p in members(process, self._mark(launch_id), thorough=thorough))
+
+    def trees(self, launches: Iterable[tuple[Process, str]]) -> dict[str, tuple[int, ...]]:
+        """Return launch id -> pids for many launches (process, launch id) at the cost of one `tree`. Blocking."""
+        table = process_table()
+        return {
+            launch_id: tuple(p.pid for p in members(process, self._mark(launch_id), table=table))
+            for process, launch_id in launches
+        }
 
     def owns_port(self, process: Process, launch_id: str, port: int) -> listeners.PortProof:
         """Prove who answers on `port`. Blocking."""

@@ -29,13 +29,16 @@ class Mark:
         return all(f"{name}={value}".encode() in environ for name, value in self.variables().items())
 
 
-def members(process: Process | None, mark: Mark, *, thorough: bool = False) -> tuple[Process, ...]:
+def members(
+    process: Process | None, mark: Mark, *, thorough: bool = False, table: Mapping[int, Stat] | None = None
+) -> tuple[Process, ...]:
     """Return the live processes of a launch, sorted by pid. Blocking (one small read a process of the machine).
 
     `process` is the one that was started (None = not known). With `thorough` the environment of every process
-    of our user is read too, which alone finds what left both the family and the session.
+    of our user is read too, which alone finds what left both the family and the session. A `table` read before
+    serves several launches.
     """
-    table = process_table()
+    table = process_table() if table is None else table
     found = _family(process, table, mark) if process else set()
     if thorough:
         found |= {pid for pid in table if pid not in found and mark.on(pid)}

@@ -1,0 +1,151 @@
+"""How a process is started: exactly the argv, its directory, a cleaned environment, a session and a log of its own."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from reconciler.engines.base import Command
+from reconciler.host import StartError, alive, identify
+from reconciler.host.identity import read_environ
+from support import FAKE, get_json, wait_for_async
+
+from .conftest import Bench
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_argv_directory_and_environment_arrive_as_given(bench: Bench, tmp_path: Path) -> None:
+    where = tmp_path / "a dir with blanks and ümläuts"
+    where.mkdir()
+    odd = ['{"a": "b c"}', "$HOME", "~", "*", "a;b", "", "two words", "\\", "'"]
+    launched = await bench.start(
+        *FAKE, "--port", "{port}", *odd, model="echo", cwd=str(where), GREETING="a=b c"
+    )
+    await bench.answers(launched.port)
+    echo = get_json(f"http://127.0.0.1:{launched.port}/echo")
+    assert echo["argv"][1:] == ["--port", str(launched.port), *odd]
+    assert echo["cwd"] == str(where)
+    assert echo["env"] == "a=b c"
+    assert echo["pid"] == launched.process.pid
+
+
+async def test_what_is_meant_for_us_alone_is_not_passed_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECONCILER_API_KEY", "CANARY")
+    monkeypatch.setenv("RECONCILER_LAUNCH", "of-another-manager")
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
+    monkeypatch.setenv("KEPT", "yes")
+    launched = await bench.serve()
+    environ = read_environ(launched.process.pid)
+    ours = sorted(
+        entry for entry in map(bytes.decode, environ) if entry.startswith(("RECONCILER_", "NOTIFY_", "KEPT"))
+    )
+    assert ours == [
+        "KEPT=yes",
+        f"RECONCILER_LAUNCH={launched.launch_id}",
+        f"RECONCILER_OWNER={bench.host.owner}",
+    ]
+    assert f"PATH={os.environ['PATH']}".encode() in environ
+
+
+async def test_a_process_leads_its_own_session_reads_nothing_and_inherits_no_descriptor(bench: Bench) -> None:
+    inheritable, other = os.pipe()
+    os.set_inheritable(inheritable, True)
+    try:
+        launched = await bench.serve()
+        pid = launched.process.pid
+        assert os.getsid(pid) == pid  # so Ctrl-C in our terminal does not reach it
+        files = {int(n): os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
+    finally:
+        os.close(inheritable)
+        os.close(other)
+    log = str(bench.host.logs.path("m"))
+    assert files[0] == "/dev/null"
+    assert [files[1], files[2]] == [log, log]
+    assert not [target for target in files.values() if target.startswith("pipe:")]
+
+
+async def test_the_log_is_private_and_tells_where_a_launch_begins(bench: Bench) -> None:
+    launched = await bench.serve(model="m")
+    path = bench.host.logs.path("m")
+    text = path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "--- start 20" in text
+    assert f"launch {launched.launch_id}\n" in text
+    assert f"--- pid {launched.process.pid} port {launched.port}\n" in text
+
+
+async def test_the_identity_is_the_live_process(bench: Bench) -> None:
+    launched = await bench.serve()
+    assert identify(launched.process.pid) == launched.process
+    await bench.host.stop(launched.process, launched.launch_id, grace=5)
+    assert identify(launched.process.pid) is None
+    assert not alive(launched.process)
+
+
+def _script(path: Path, text: str, mode: int = 0o755) -> str:
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            "no-such-program-xyz",
+            r"'no-such-program-xyz' is not on PATH \(.*\): install it or give its full path",
+        ),
+        ("/no/such/binary", r"program /no/such/binary does not exist: install it or correct the path"),
+        ("./relative", r"program /.*/relative does not exist"),
+        ("PLAIN", r"permission denied; make it executable: chmod \+x /.*/plain"),
+        ("DIRECTORY", r"it is a directory, name the program in it"),
+        ("LOST", r"the interpreter or loader it names does not exist"),
+        ("TEXT", r"not a program for this machine; a script needs a first line like #!/bin/sh"),
+        ("nul\0byte", r"a NUL character in its arguments"),
+        ("", r"the command is empty: name the program to start"),
+    ],
+)
+async def test_a_program_that_cannot_start_is_named_with_the_remedy(
+    bench: Bench, tmp_path: Path, program: str, message: str
+) -> None:
+    made = {
+        "PLAIN": _script(tmp_path / "plain", "#!/bin/sh\n", 0o644),
+        "DIRECTORY": str(tmp_path),
+        "LOST": _script(tmp_path / "lost", "#!/no/such/interpreter\n"),
+        "TEXT": _script(tmp_path / "text", "\x01\x02 no program"),
+    }
+    command = Command((made.get(program, program), "--key=SECRET"), str(tmp_path))
+    with pytest.raises(StartError, match=message) as caught:
+        await bench.host.start(command, model="m", launch_id="none", port=1)
+    assert "SECRET" not in str(caught.value)
+    # The same sentence is what `logs` and error replies quote, so it is in the log, too.
+    assert str(caught.value).replace("\0", "") in bench.host.logs.path("m").read_text().replace("\0", "")
+
+
+async def test_a_missing_directory_is_not_taken_for_a_missing_program(bench: Bench) -> None:
+    with pytest.raises(StartError, match="its working directory /no/such/dir does not exist"):
+        await bench.host.start(Command(("sh",), "/no/such/dir"), model="m", launch_id="none", port=1)
+
+
+async def test_starting_does_not_hold_up_the_event_loop(bench: Bench) -> None:
+    import asyncio
+    import time
+
+    longest, last = 0.0, time.monotonic()
+
+    async def tick() -> None:
+        nonlocal longest, last
+        while True:
+            await asyncio.sleep(0)
+            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+
+    ticker = asyncio.create_task(tick())
+    for _ in range(5):
+        await bench.start(*FAKE, "--port", "{port}", "--exit", "0")
+    ticker.cancel()
+    assert longest < 0.1
+    await wait_for_async(lambda: not any(alive(x.process) for x in bench.launched), 5, "all have left")
