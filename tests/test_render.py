@@ -165,7 +165,7 @@ def test_status_json_has_the_facts_of_a_model() -> None:
     assert (coder["pid"], coder["port"], coder["waiting"], coder["oldest_wait"]) == (4242, 18102, 2, 12.5)
     assert (coder["load_seconds"], coder["log"]) == (18.2, "/state/logs/coder.log")
     assert (chat["held"], chat["warm"], chat["size"]) == (6 << 30, 4 << 30, 6 << 30)
-    assert (chat["aliases"], chat["idle"], chat["served"]) == (("claude", "gpt-4o"), 840.0, 12)
+    assert (chat["aliases"], chat["idle"], chat["served"]) == (["claude", "gpt-4o"], 840.0, 12)
     assert (flaky["failures"], flaky["retry_in"], flaky["held"]) == (3, 45.0, 0)
     assert flaky["verdict"]["reason"] == "BackingOff"
     assert (old["residency"], old["held"], old["engine"]) == (None, None, None)

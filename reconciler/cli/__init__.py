@@ -17,11 +17,21 @@ BROKEN_PIPE: Final = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has left; the interpreter must not fail once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     from cyclopts import CycloptsError
 
     try:
         code = make_app()(list(argv) if argv is not None else None)
-        sys.stdout.flush()
     except CycloptsError as error:
         note(f"error: {error}\nsee: reconcile --help")
         return USAGE
@@ -33,9 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has left; the interpreter must not fail once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        raise
     except OSError as error:
         note(f"error: {error}")
         return FAILURE
