@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import anyio
 
@@ -32,12 +32,16 @@ def wait_for(predicate: Callable[[], T], timeout: float, what: str) -> T:
         time.sleep(POLL_SECONDS)
 
 
-async def wait_for_async(predicate: Callable[[], T | Awaitable[T]], timeout: float, what: str) -> T:
+@overload
+async def wait_for_async(predicate: Callable[[], Awaitable[T]], timeout: float, what: str) -> T: ...
+@overload
+async def wait_for_async(predicate: Callable[[], T], timeout: float, what: str) -> T: ...
+async def wait_for_async(predicate: Callable[[], Any], timeout: float, what: str) -> Any:
     """Like `wait_for`, but the event loop goes on; `predicate` may be a coroutine function."""
     deadline = time.monotonic() + timeout
     while True:
         result = predicate()
-        value: T = await result if inspect.isawaitable(result) else result
+        value = await result if inspect.isawaitable(result) else result
         if value:
             return value
         if time.monotonic() > deadline:

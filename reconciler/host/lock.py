@@ -19,7 +19,10 @@ _NAME_SECONDS: Final = 0.3
 
 
 class StateLock:
-    """The lock of one state directory. The kernel frees it the moment its holder is gone, however it went."""
+    """The lock of one state directory. The kernel frees it the moment its holder is gone, however it went.
+
+    Keep the object: the lock goes with it.
+    """
 
     def __init__(self, state_dir: Path) -> None:
         self._dir = state_dir

@@ -15,7 +15,7 @@ _START: Final = b"--- start "
 _LONGEST_NAME: Final = 120
 _COPY_BYTES: Final = 1 << 20
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
 def safe_name(model: str) -> str:
