@@ -1,0 +1,127 @@
+"""What process trees hold: recorded layouts of real servers, processes that end, and live ones."""
+
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler.memory.tree import LIBRARIES, Held, read_committed, read_tree, read_warm
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+def write_process(root: Path, pid: int, status: dict[str, int], rollup: dict[str, int] | None = None) -> None:
+    folder = root / "proc" / str(pid)
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(f"{pid} (x) S 1")
+    text = "Name:\tserver\nState:\tS (sleeping)\n"
+    (folder / "status").write_text(text + "".join(f"{key}:\t{value} kB\n" for key, value in status.items()))
+    if rollup is not None:
+        head = "55d0-7ffc ---p 00000000 00:00 0      [rollup]\n"
+        lines = (f"{key}:   {value} kB\n" for key, value in rollup.items())
+        (folder / "smaps_rollup").write_text(head + "".join(lines))
+
+
+#: Readings (kB) of one llama.cpp server in several load modes: status, rollup, committed, warm.
+MAPPED = (
+    {"VmLck": 0, "VmRSS": 387000, "RssAnon": 127000, "RssFile": 260000, "RssShmem": 0, "VmSwap": 0},
+    {"Rss": 387000, "Pss_Anon": 127000, "Pss_File": 254000, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 0},
+    127000,
+    254000 * KIB - LIBRARIES,
+)
+LOCKED = (
+    {"VmLck": 240000, "VmRSS": 387000, "RssAnon": 127000, "RssFile": 260000, "RssShmem": 0, "VmSwap": 0},
+    {"Rss": 387000, "Pss_Anon": 127000, "Pss_File": 254000, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 240000},
+    127000 + 240000,
+    0,
+)
+READ = (
+    {"VmLck": 0, "VmRSS": 375000, "RssAnon": 355000, "RssFile": 19000, "RssShmem": 0, "VmSwap": 0},
+    {"Rss": 375000, "Pss_Anon": 355000, "Pss_File": 13000, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 0},
+    355000,
+    0,
+)
+SWAPPED = (
+    {"VmRSS": 50, "RssAnon": 10, "RssFile": 0, "RssShmem": 40, "VmSwap": 500, "HugetlbPages": 2048},
+    {"Rss": 50, "Pss_Anon": 10, "Pss_File": 0, "Pss_Shmem": 40, "SwapPss": 500, "Private_Hugetlb": 2048},
+    2598,
+    0,
+)
+
+
+@pytest.mark.parametrize("reading", [MAPPED, LOCKED, READ, SWAPPED], ids=["mmap", "mlock", "none", "swap"])
+def test_load_modes(tmp_path: Path, reading: tuple[dict[str, int], dict[str, int], int, int]) -> None:
+    status, rollup, committed, warm = reading
+    write_process(tmp_path, 7, status, rollup)
+    assert read_committed([7], tmp_path) == committed * KIB
+    assert read_tree([7], tmp_path) == Held(committed * KIB, warm)
+    assert read_warm([7], tmp_path) == warm
+
+
+def test_a_tree_is_the_sum_and_libraries_are_taken_off_each(tmp_path: Path) -> None:
+    for pid in (7, 8):
+        write_process(tmp_path, pid, MAPPED[0], MAPPED[1])
+    assert read_tree([7, 8], tmp_path) == Held(2 * 127000 * KIB, 2 * (254000 * KIB - LIBRARIES))
+
+
+def test_pages_shared_within_a_tree_count_once_in_the_slow_reading(tmp_path: Path) -> None:
+    for pid in (7, 8):
+        write_process(
+            tmp_path,
+            pid,
+            {"VmRSS": 2000, "RssAnon": 1000, "RssFile": 0, "RssShmem": 1000},
+            {"Pss_Anon": 500, "Pss_File": 0, "Pss_Shmem": 500},
+        )
+    assert read_committed([7, 8], tmp_path) == 4000 * KIB
+    assert read_tree([7, 8], tmp_path).committed == 2000 * KIB
+
+
+def test_an_ended_process_counts_nothing(tmp_path: Path) -> None:
+    write_process(tmp_path, 7, MAPPED[0], MAPPED[1])
+    assert read_committed([7, 8], tmp_path) == 127000 * KIB
+    assert read_tree([8], tmp_path) == Held(0, 0)
+    assert read_tree([], tmp_path) == Held(0, 0)
+
+
+def test_a_zombie_holds_nothing(tmp_path: Path) -> None:
+    write_process(tmp_path, 7, {})
+    (tmp_path / "proc/7/smaps_rollup").write_text("")
+    assert read_tree([7], tmp_path) == Held(0, 0)
+    assert read_committed([7], tmp_path) == 0
+
+
+def test_what_cannot_be_read_is_unknown_never_nothing(tmp_path: Path) -> None:
+    write_process(tmp_path, 7, {"VmRSS": 5})  # a kernel that does not split resident memory
+    write_process(tmp_path, 8, MAPPED[0])  # no rollup: another user's process, or an old kernel
+    assert read_committed([7, 8], tmp_path) is None
+    assert read_warm([8], tmp_path) is None
+    assert read_tree([8], tmp_path) == Held(127000 * KIB, None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_live_process_that_ended_counts_nothing() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    process.wait(30)
+    assert read_committed([process.pid]) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_live_anonymous_and_mapped_pages(tmp_path: Path) -> None:
+    before = read_tree([os.getpid()])
+    anonymous = bytearray(os.urandom(64) * (MIB // 2))  # 32 MiB
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(64 * MIB))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert not any(mapped[i] for i in range(0, len(mapped), 4096))
+        after = read_tree([os.getpid()])
+    assert before.committed is not None
+    assert after.committed is not None
+    assert before.warm is not None
+    assert after.warm is not None
+    assert len(anonymous) == 32 * MIB
+    assert 30 * MIB <= after.committed - before.committed <= 40 * MIB
+    assert 44 * MIB <= after.warm - before.warm <= 66 * MIB
