@@ -212,16 +212,24 @@ def snapshot(state: State | None = None, progress: Progress | None = None) -> Sn
         plan=Plan(7, 41, Account(gib(28.8), gib(6.6), gib(20), gib(2.2)), (), _verdicts()),
         state=state or Loading(coder, NOW - 12, NOW + 108),
         manifest_conditions=(
-            condition("ManifestValid", Truth.TRUE, "Applied"),
-            condition("Degraded", Truth.TRUE, "ModelsFailing", "1 model fails", 200),
+            condition("ManifestValid", Truth.TRUE, "Applied", "the newest manifest is in force"),
+            condition("Ready", Truth.TRUE, "PinnedReady", "1 of 1 pinned models are ready", 200),
         ),
         model_conditions={
-            "chat": (condition("Ready", Truth.TRUE, "Serving"),),
-            "coder": (
-                condition("Ready", Truth.FALSE, "Loading"),
-                condition("Progressing", Truth.TRUE, "Loading"),
+            "chat": (
+                condition("Ready", Truth.TRUE, "Serving", "answers requests"),
+                condition(
+                    "Degraded", Truth.TRUE, "OverEstimate", "holds 6.0 GiB, 2.0 GiB more than it says", 90
+                ),
             ),
-            "flaky": (condition("Ready", Truth.FALSE, "LoadFailed", "exit 1", 130),),
+            "coder": (
+                condition("Ready", Truth.FALSE, "Loading", "being loaded"),
+                condition("Progressing", Truth.TRUE, "Loading", "loading coder (Demanded)"),
+            ),
+            "flaky": (
+                condition("Ready", Truth.FALSE, "BackingOff", "failed 3 times", 130),
+                condition("Degraded", Truth.TRUE, "Failing", "failed 3 times: exit 1: cannot open\nx", 130),
+            ),
         },
         progress=progress or Progress("coder", "loading", NOW - 12, 18.2),
         pid=4000,
@@ -236,6 +244,10 @@ def refused_snapshot() -> Snapshot:
         snapshot(),
         state=Idle(),
         progress=None,
+        manifest_conditions=(
+            condition("ManifestValid", Truth.FALSE, "Refused", "2 errors, generation 7 stays in force"),
+            condition("Ready", Truth.FALSE, "PinnedNotReady", "not ready: chat", 5),
+        ),
         refused=(
             'manifests/desk.yaml:3:5: error: unknown key "modles" [unknown-key]',
             "manifests/desk.yaml:9:13: error: 8g is no size [size]",

@@ -190,22 +190,29 @@ def test_no_secret_and_no_command_line_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "status", "state", "fine"),
+    ("kind", "status", "fine"),
     [
-        ("Ready", Truth.TRUE, "ready", True),
-        ("Ready", Truth.FALSE, "failing", False),
-        ("Ready", Truth.FALSE, "cold", True),
-        ("Ready", Truth.UNKNOWN, "ready", False),
-        ("Degraded", Truth.TRUE, "ready", False),
-        ("Degraded", Truth.UNKNOWN, "ready", False),
-        ("Degraded", Truth.FALSE, "ready", True),
-        ("Progressing", Truth.TRUE, "loading", True),
-        ("ManifestValid", Truth.FALSE, None, False),
+        ("Ready", Truth.TRUE, True),
+        ("Ready", Truth.FALSE, False),
+        ("Ready", Truth.UNKNOWN, False),
+        ("Degraded", Truth.TRUE, False),
+        ("Degraded", Truth.UNKNOWN, False),
+        ("Degraded", Truth.FALSE, True),
+        ("Progressing", Truth.TRUE, True),
+        ("ManifestValid", Truth.FALSE, False),
     ],
 )
-def test_which_conditions_need_attention(kind: str, status: Truth, state: str | None, fine: bool) -> None:
+def test_which_conditions_need_attention(kind: str, status: Truth, fine: bool) -> None:
     made = condition(kind, status, "Some")
-    assert condition_is_fine({"type": made.type, "status": made.status.value}, state) is fine
+    assert condition_is_fine({"type": made.type, "status": made.status.value}) is fine
+
+
+def test_a_process_that_is_only_left_over_is_failing() -> None:
+    base = snapshot()
+    broken = replace(base.world.observation.instances[0], ready=False, broken=True)
+    observation = replace(base.world.observation, instances=(broken,))
+    document = status_json(replace(base, world=replace(base.world, observation=observation)), NOW)
+    assert next(m["state"] for m in document["models"] if m["name"] == "chat") == "failing"
 
 
 @pytest.mark.parametrize("kind", ["plan", "status"])

@@ -166,6 +166,8 @@ def _state(snapshot: "Snapshot", fact: _Facts) -> ModelState:
     state = snapshot.state
     if isinstance(state, Evicting) and state.action.model == fact.name:
         return "evicting"
+    if fact.instance and fact.instance.broken:
+        return "failing"
     if fact.instance and fact.instance.ready:
         return "ready"
     if fact.instance or (isinstance(state, Loading) and state.action.model == fact.name):

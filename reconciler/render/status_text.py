@@ -45,15 +45,11 @@ def action_text(status: Json) -> str:
     return f"{action['doing']} {action['model']}, {action['elapsed']:.0f} s{about}"
 
 
-def condition_is_fine(condition: Json, model_state: str | None = None) -> bool:
-    """Return whether nobody need look at a condition. A model that is meant to be cold need not be Ready."""
+def condition_is_fine(condition: Json) -> bool:
+    """Return whether nobody need look at a condition."""
     if condition["type"] in _NEUTRAL:
         return True
-    if condition["type"] in _BAD_WHEN_TRUE:
-        return bool(condition["status"] == "False")
-    if condition["type"] == "Ready" and model_state in ("cold", "loading", "evicting"):
-        return True
-    return bool(condition["status"] == "True")
+    return bool(condition["status"] == ("False" if condition["type"] in _BAD_WHEN_TRUE else "True"))
 
 
 def _manifest(manifest: Json, paint: Paint) -> list[str]:
@@ -131,11 +127,12 @@ def verdict_text(model: Json) -> str:
 
 
 def _bad_conditions(status: Json, paint: Paint) -> list[str]:
-    lines = [_condition("manifest", c, paint) for c in status["conditions"] if not condition_is_fine(c)]
-    for model in status["models"]:
-        bad = [c for c in model["conditions"] if not condition_is_fine(c, model["state"])]
-        lines += [_condition(model["name"], c, paint) for c in bad]
-    return lines
+    """Return what is not fine, except for what the lines above already say: a refused manifest, a model not ready."""
+    bad = [("manifest", c) for c in status["conditions"] if c["type"] != "ManifestValid"]
+    bad += [
+        (model["name"], c) for model in status["models"] for c in model["conditions"] if c["type"] != "Ready"
+    ]
+    return [_condition(name, c, paint) for name, c in bad if not condition_is_fine(c)]
 
 
 def _condition(name: str, condition: Json, paint: Paint) -> str:
