@@ -42,6 +42,8 @@ class Source:
     #: Commit of the repository the files lie in (short), None outside one; dirty = files differ from that commit.
     git_commit: str | None = None
     git_dirty: bool = False
+    #: Further files whose content counts, absolute: the file of API keys.
+    also_read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

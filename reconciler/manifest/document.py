@@ -1,0 +1,257 @@
+"""The manifest's keys: types, units and defaults. Whatever is not listed here is refused.
+
+Defaults are written as in a manifest, so that the JSON Schema shows them that way.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from reconciler.manifest import fields as f
+
+API_VERSION: Final = "reconciler/v1"
+DEFAULT_ENGINE: Final = "llama.cpp"
+
+
+def written(default: str, description: str) -> Any:
+    """Return a field whose default is written as in a manifest, and read like any value."""
+    return Field(default=default, description=description)
+
+
+class Part(BaseModel):
+    """A mapping of the manifest. No value is ever converted to another type, and none appears in an error."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, validate_default=True
+    )
+
+
+class Machine(Part):
+    """What models may use of this machine."""
+
+    memory: f.MemoryOrAuto = written(
+        "auto",
+        description="Memory for models and the reserve together: a size in bytes or with a unit (8GiB, 8GB), or `auto` "
+        "for what the machine, its control groups and limits offer. Never more than that is used. Applies at once.",
+    )
+    reserve: f.Reserve = written(
+        "10%",
+        description="Memory kept free for the system: a percentage of the memory, or a size. Applies at once.",
+    )
+    ports: f.Ports = written(
+        "18100-18199",
+        description="First and last port that models without a `port` of their own may be given. "
+        "Running models keep theirs.",
+    )
+
+
+class ApiKeyFile(Part):
+    """API keys kept out of the manifest."""
+
+    file: f.PathText = Field(
+        description="File with one key a line, relative to the manifest file; empty lines and lines that begin with # "
+        "are left out. Saving it applies it."
+    )
+
+
+def _key_form(value: object) -> str:
+    return "=file" if isinstance(value, dict | ApiKeyFile) else "=list"
+
+
+ApiKeys = Annotated[
+    Annotated[ApiKeyFile, Tag("=file")]
+    | Annotated[tuple[f.ApiKey, ...], Field(strict=False, min_length=1), Tag("=list")],
+    Discriminator(_key_form),
+]
+
+
+class Gateway(Part):
+    """The one address clients use."""
+
+    listen: f.Listen = written(
+        "127.0.0.1:8080",
+        description="Address and port (`127.0.0.1:8080`, `[::1]:8080`; port 0 = any free one). Anything but loopback "
+        "needs `api_keys`. A change takes effect when reconcile is started again.",
+    )
+    api_keys: ApiKeys | None = Field(
+        default=None,
+        repr=False,
+        description="Keys of which a client must send one as `Authorization: Bearer KEY`: `{file: keys.txt}` or a "
+        "list. Without it no key is asked for.",
+    )
+    hosts: Annotated[tuple[f.HostName, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Names accepted in the `Host` header besides the loopback ones, without a port.",
+    )
+    origins: Annotated[tuple[f.Origin, ...], Field(strict=False)] = Field(
+        default=(), description="Browser origins that may call, for example `https://chat.example.org`."
+    )
+
+
+class Context(Part):
+    """How long a request may be, and how many are served side by side. A change restarts the model."""
+
+    max_tokens: f.Count | None = Field(
+        default=None,
+        description="Tokens one request may use, prompt and answer together. Default: what the model was trained for.",
+    )
+    slots: f.Count = Field(
+        default=1, description="Requests served side by side, each with `max_tokens` of context."
+    )
+    cache_type: f.Text = written(
+        "f16", description="Type of the cached keys and values, for example f16 or q8_0."
+    )
+    bytes_per_token: f.CountOrZero | None = Field(
+        default=None,
+        description="Bytes one token of context takes, for the memory estimate, where the engine cannot tell. "
+        "Changing it restarts nothing.",
+    )
+
+
+class ModelMemory(Part):
+    """What the model takes of the memory."""
+
+    steady: f.SizeOrAuto = written(
+        "auto",
+        description="Bytes held once it is loaded (8GiB, 512MiB), or `auto`: ask the engine. What is measured counts "
+        "where it is more. Applies at once.",
+    )
+    peak: f.SizeOrAuto = written(
+        "auto",
+        description="Bytes needed while it loads, or `auto`: as steady, or what the engine says. Applies at once.",
+    )
+    mode: f.ModeField = written(
+        "auto",
+        description="How the weights come into memory: mapped (`mmap`), mapped and locked (`mlock`), read (`none`), or "
+        "what the engine prefers (`auto`). A change restarts the model.",
+    )
+
+
+class Queue(Part):
+    """How many requests may wait for the model, and how long. Applies at once."""
+
+    max: f.Count = Field(
+        default=64, description="Requests that may wait at the same time; further ones are refused (429)."
+    )
+    timeout: f.Duration = written(
+        "2m", description="Seconds, or a duration, a request waits at most (then 503)."
+    )
+
+
+class Timeouts(Part):
+    """Deadlines, in seconds or as durations (30s, 5m). Apply at once."""
+
+    load: f.Duration = written(
+        "2m", description="From the start of the process until it answers; then it is given up."
+    )
+    first_byte: f.Duration = written(
+        "10m", description="From sending a request to the engine until its first byte."
+    )
+    request: f.TimeLimit = written(
+        "never", description="For a whole request at the engine; `never` = as long as it takes."
+    )
+    drain: f.DurationOrZero = written(
+        "30s", description="For running requests to end before the model is stopped."
+    )
+    stop: f.DurationOrZero = written("10s", description="From asking the process to stop until it is killed.")
+
+
+class Shared(Part):
+    """Settings a model may have, or take from `defaults`."""
+
+    role: f.RoleField = written("chat", description="What the model is for. A change restarts it.")
+    priority: f.Priority = written(
+        "medium",
+        description="Who keeps memory: critical (1000), high (750), medium (500), low (250), batch (0), or a whole "
+        "number. A lower one never displaces a higher one. Applies at once.",
+    )
+    residency: f.ResidencyField = written(
+        "on_demand",
+        description="pinned: loaded at start, never displaced. warm: loaded whenever there is room. on_demand: "
+        "loaded by the first request. transient: unloaded right after use. Applies at once.",
+    )
+    context: Context = Field(default_factory=Context, description="Length and number of requests.")
+    memory: ModelMemory = Field(
+        default_factory=ModelMemory, description="What the model takes of the memory."
+    )
+    idle_ttl: f.IdleTime = written(
+        "never",
+        description="Seconds, or a duration, without a request after which the model is unloaded; or `never`. "
+        "Counts from the end of the last request. Applies at once.",
+    )
+    min_resident: f.DurationOrZero = written(
+        "0s",
+        description="Seconds, or a duration, a freshly loaded model is safe from being displaced. Applies at once.",
+    )
+    may_preempt: f.PreemptField = written(
+        "equal",
+        description="Whom it may displace: nobody (none), lower priorities (lower), or its equals too (equal). "
+        "Applies at once.",
+    )
+    queue: Queue = Field(default_factory=Queue, description="How requests wait for the model.")
+    timeouts: Timeouts = Field(default_factory=Timeouts, description="Deadlines.")
+    env: dict[f.EnvName, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Environment variables of the process, text to text; `${port}` is filled in. A change restarts it.",
+    )
+    args: f.Texts = Field(
+        default=(),
+        repr=False,
+        description="Further arguments, each a text (quote numbers); `${port}` is filled in. A change restarts it.",
+    )
+    cwd: f.PathText | None = Field(
+        default=None,
+        description="Working directory of the process, relative to this file. Default: this file's directory. "
+        "A change restarts it.",
+    )
+    health: Annotated[str, Field(pattern=r"^/")] = written(
+        "/health",
+        description="Path that answers 200 when the server of engine `command` is ready. A change restarts it.",
+    )
+
+
+class Defaults(Shared):
+    """Settings for all models that do not state them."""
+
+
+class Model(Shared):
+    """One model server."""
+
+    engine: f.Text = Field(
+        DEFAULT_ENGINE,
+        description="What serves the model: `llama.cpp`, or `command` for any program that serves HTTP. "
+        "A change restarts it.",
+    )
+    command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = Field(
+        default=None,
+        repr=False,
+        description="The program and its arguments: a list, or one text that is split as a shell would, without any "
+        "expansion. `${port}` is filled in. A program path with a slash is relative to this file. "
+        "A change restarts it.",
+    )
+    weights: f.PathText | None = Field(
+        default=None, description="The model file, relative to this file. A change restarts the model."
+    )
+    aliases: f.Texts = Field(default=(), description="Further names clients may use. Applies at once.")
+    port: f.Port | None = Field(
+        default=None,
+        description="A fixed port. Default: one of `machine.ports`. A change restarts the model.",
+    )
+
+
+class Document(Part):
+    """A manifest: the models of one machine, and what they may use together."""
+
+    api_version: Literal["reconciler/v1"] = Field(
+        alias="apiVersion", description="The version of this format: reconciler/v1."
+    )
+    machine: Machine = Field(default_factory=Machine, description="What models may use of this machine.")
+    gateway: Gateway = Field(default_factory=Gateway, description="The one address clients use.")
+    defaults: Defaults = Field(
+        default_factory=Defaults, description="Settings for all models that do not state them."
+    )
+    models: dict[str, Model] = Field(
+        description="The models by name. A name is what clients put into `model`: at most 128 characters; slashes, "
+        "colons and letters of any script are fine. `{}` = no model at all."
+    )

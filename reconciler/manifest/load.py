@@ -1,0 +1,167 @@
+"""Load a manifest: read, merge, validate, and either return the whole of it or say everything that is wrong."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.engines.base import Engine
+from reconciler.manifest import build, git
+from reconciler.manifest.applied import Applied, Source
+from reconciler.manifest.checks import check_document, check_engine, too_large
+from reconciler.manifest.data import Reader, with_split_command
+from reconciler.manifest.diagnostics import quoted
+from reconciler.manifest.document import API_VERSION, Document
+from reconciler.manifest.explain import explain, place
+from reconciler.manifest.files import Content, read_content
+from reconciler.manifest.keys import read_keys
+from reconciler.manifest.merge import merge_files
+from reconciler.manifest.names import check_names, routes
+from reconciler.manifest.problems import Problems, nearest
+from reconciler.manifest.tree import Entry, Map, Mark, Node, SourceFile
+from reconciler.manifest.yaml_source import parse
+from reconciler.manifest.yaml_text import decode
+
+
+class Engines(Protocol):
+    """The engines there are: `reconciler.engines.registry`, or a test's."""
+
+    def names(self) -> tuple[str, ...]:
+        """Return the values `engine:` may have, sorted."""
+        ...
+
+    def get(self, name: str) -> Engine:
+        """Return the engine of that name."""
+        ...
+
+
+def load_manifest(
+    path: Path, *, rev: str | None = None, environ: Mapping[str, str], engines: Engines | None = None
+) -> Applied:
+    """Read and validate the manifest at `path`, a file or a directory of `*.yaml` files. Blocks: files and git.
+
+    With `rev` the files are taken from that git revision; the work tree is not touched. `environ` is what
+    `${env:NAME}` sees. Raises ManifestError with all that is wrong.
+    """
+    content = read_content(path) if rev is None else git.read_revision(path, rev)
+    return apply_content(content, environ=environ, engines=engines)
+
+
+def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engines | None = None) -> Applied:
+    """Validate a manifest that has been read. Blocks: it reads the file of API keys and asks git.
+
+    Raises ManifestError.
+    """
+    engines = engines or _registry()
+    problems = Problems()
+    root, whole = _read_root(content, problems)
+    document = _validate(root, environ, problems, whole)
+    if document is None:
+        problems.raise_any()
+        raise AssertionError("a document was refused without a reason")
+    launches = _launches(document, root, engines, problems)
+    check_document(document, root, problems)
+    api_keys = read_keys(document.gateway, root, problems)
+    problems.raise_any()
+    commit, dirty = git.describe(content)
+    names = tuple(file.name for file in content.files)
+    source = Source(content.path, names, commit, dirty, also_read=tuple(problems.also_read))
+    return Applied(
+        manifest=build.build_manifest(document, launches),
+        launches=launches,
+        routes=routes((name, model.aliases) for name, model in sorted(document.models.items())),
+        limits={name: build.build_limits(model) for name, model in sorted(document.models.items())},
+        gateway=build.build_gateway(document, api_keys),
+        ports=document.machine.ports,
+        digest=build.content_digest(document, content.files[0].directory, api_keys),
+        source=source,
+        warnings=tuple(too_large(document)),
+    )
+
+
+def _registry() -> Engines:
+    """Return the program's engines; imported late, because they bring an HTTP client along."""
+    from reconciler.engines import registry
+
+    return registry
+
+
+def _read_root(content: Content, problems: Problems) -> tuple[Map, bool]:
+    """Return the merged tree of all files, and whether every file could be read and parsed."""
+    if content.error or not content.files:
+        file = SourceFile(content.path, Path(content.path))
+        problems.add_file(file, "no-manifest", content.error, "give a file, or a directory with *.yaml files")
+        return Map(Mark(file, 0, 0)), False
+    roots: list[tuple[SourceFile, Node | None]] = []
+    for each in content.files:
+        file = SourceFile(each.name, each.directory)
+        if each.error:
+            problems.add_file(file, "unreadable", each.error)
+        elif (text := decode(each.data, file, problems)) is not None:
+            before = len(problems)
+            node = parse(text, file, problems)
+            if node is not None:
+                problems.know(node)
+            if node is not None or len(problems) == before:
+                roots.append((file, node))
+    if not roots:
+        return Map(Mark(SourceFile(content.path, Path(content.path)), 0, 0)), False
+    merged = merge_files(roots, problems)
+    return merged, len(roots) == len(content.files)
+
+
+def _validate(root: Map, environ: Mapping[str, str], problems: Problems, whole: bool) -> Document | None:
+    """Return the document, or None if any key is invalid (noted)."""
+    reader = Reader(environ, problems)
+    models = root.items.get("models")
+    if models is not None and isinstance(models.value, Map):
+        for name, entry in models.value.items.items():
+            models.value.items[name] = Entry(entry.key, with_split_command(entry.value, problems))
+    data: dict[str, Any] = reader.mapping(root)
+    _apply_defaults(data)
+    data["apiVersion"] = API_VERSION
+    if not whole:
+        data.setdefault("models", {})
+    if models is not None and isinstance(models.value, Map):
+        check_names(models.value, data["models"], problems)
+    try:
+        return Document.model_validate(data)
+    except ValidationError as error:
+        explain(error, root, problems)
+        return None
+
+
+def _apply_defaults(data: dict[str, Any]) -> None:
+    """Put the defaults under every model: a mapping key by key, anything else only where the model says nothing."""
+    defaults, models = data.get("defaults"), data.get("models")
+    if isinstance(defaults, dict) and isinstance(models, dict):
+        for name, model in models.items():
+            if isinstance(model, dict):
+                models[name] = _under(model, defaults)
+
+
+def _under(own: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    result = {**defaults, **own}
+    for key in own.keys() & defaults.keys():
+        if isinstance(own[key], dict) and isinstance(defaults[key], dict):
+            result[key] = _under(own[key], defaults[key])
+    return result
+
+
+def _launches(document: Document, root: Map, engines: Engines, problems: Problems) -> dict[str, LaunchSpec]:
+    """Return the launches by name, sorted; notes unknown engines and what the engines object to."""
+    launches: dict[str, LaunchSpec] = {}
+    known = engines.names()
+    for name, model in sorted(document.models.items()):
+        key = place(root, ("models", name, "?"))
+        launch = launches[name] = build.build_launch(name, model, key.file.directory)
+        if model.engine in known:
+            check_engine(engines.get(model.engine), launch, root, problems)
+            continue
+        near = nearest(model.engine, known)
+        hint = f"did you mean {near}?" if near else f"write one of {', '.join(known)}"
+        message = f"there is no engine {quoted(model.engine)}"
+        problems.add(place(root, ("models", name, "engine")), "engine", message, hint)
+    return launches

@@ -1,0 +1,105 @@
+"""Which keys belong where: what an unknown key was probably meant to be."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
+
+from reconciler.manifest.diagnostics import quoted
+from reconciler.manifest.document import Defaults, Document, Model
+from reconciler.manifest.problems import nearest
+
+#: What people call our settings elsewhere, and the line to write instead.
+_ELSEWHERE: Final = {
+    "bind": "gateway.listen",
+    "budget": "machine.memory",
+    "cmd": "command",
+    "ctx": "context.max_tokens",
+    "ctx_size": "context.max_tokens",
+    "host": "gateway.listen",
+    "keep_alive": "idle_ttl",
+    "model": "weights",
+    "path": "weights",
+    "ttl": "idle_ttl",
+    "workingDirectory": "cwd",
+    "working_directory": "cwd",
+}
+_INSTEAD: Final = {
+    "name": "a model's name is the key above it: models: {NAME: {...}}",
+    "pinned": "write residency: pinned",
+    "preload": "write residency: warm (or pinned)",
+}
+Section = tuple[str, ...]
+
+
+def unknown_key(path: tuple[str | int, ...]) -> tuple[str, str, str]:
+    """Return code, message and hint for a key that is not known at its place (`path` ends with the key)."""
+    key, section = str(path[-1]), _section(path[:-1])
+    known = sections().get(section, ())
+    if not section and key == "port":
+        return "misplaced-key", 'no key "port" here', "did you mean gateway.listen (127.0.0.1:8080)?"
+    near = nearest(key, known)
+    if near:
+        return "unknown-key", f"unknown key {quoted(key)}", f"did you mean {near}?"
+    if key in _INSTEAD:
+        return "unknown-key", f"unknown key {quoted(key)}", _INSTEAD[key]
+    wanted = _ELSEWHERE.get(key)
+    if wanted and wanted in known:
+        return "unknown-key", f"unknown key {quoted(key)}", f"did you mean {wanted}?"
+    homes = [f"{_named(place)}.{key}" for place, keys in sorted(sections().items()) if place and key in keys]
+    if homes:
+        return (
+            "misplaced-key",
+            f"the key {quoted(key)} does not belong here",
+            f"it belongs to {' or '.join(homes)}",
+        )
+    if wanted:
+        return "unknown-key", f"unknown key {quoted(key)}", f"did you mean {wanted}?"
+    return "unknown-key", f"unknown key {quoted(key)}", _far(key, known)
+
+
+@cache
+def sections() -> dict[Section, tuple[str, ...]]:
+    """Return the keys of each mapping of the manifest. `*` stands for a model's name."""
+    return dict(_walk((), Document))
+
+
+def _walk(path: Section, model: type[BaseModel]) -> Iterator[tuple[Section, tuple[str, ...]]]:
+    fields = {info.alias or name: info for name, info in model.model_fields.items()}
+    yield path, tuple(sorted(fields))
+    if model is Document:
+        yield from _walk(("models", "*"), Model)
+    for name, info in sorted(fields.items()):
+        for part in _parts(info.annotation):
+            yield from _walk((*path, name), part)
+
+
+def _parts(annotation: Any) -> list[type[BaseModel]]:
+    """Return the mappings among the types a field may have."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [part for each in get_args(annotation) for part in _parts(each) if part is not Model]
+
+
+def _section(path: tuple[str | int, ...]) -> Section:
+    if path[:1] == ("models",) and len(path) > 1:
+        return ("models", "*", *(str(p) for p in path[2:]))
+    return tuple(str(p) for p in path)
+
+
+def _named(section: Section) -> str:
+    return ".".join("NAME" if part == "*" else part for part in section)
+
+
+def _far(key: str, known: tuple[str, ...]) -> str:
+    """Suggest a key of another section that is spelt nearly like this one, else list what is known here."""
+    for place, keys in sorted(sections().items()):
+        if place and place[0] != "defaults" and (near := nearest(key, keys)):
+            return f"did you mean {_named(place)}.{near}?"
+    return f"known here: {', '.join(known)}"
+
+
+def model_only(key: str) -> bool:
+    """Tell whether a key belongs to one model alone and cannot be a default."""
+    return key in Model.model_fields and key not in Defaults.model_fields
