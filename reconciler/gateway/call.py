@@ -37,9 +37,19 @@ async def read_body(scope: Scope, receive: Receive, limit: int = MAX_BODY_BYTES)
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def model_of(body: bytes) -> str:
+async def read_call(scope: Scope, receive: Receive, limit: int = MAX_BODY_BYTES) -> tuple[str, bytes]:
+    """Return the model a request asks for, and its body as it came. Raises as `read_body` and `model_of` do.
+
+    While the JSON is parsed only the text is held, not the bytes: a large body is in memory twice, not thrice.
+    """
+    text = decode(await read_body(scope, receive, limit))
+    model = model_of(text)
+    return model, text.encode()
+
+
+def model_of(text: str) -> str:
     """Return the `model` of a JSON body; raise `ApiError` (400) if it is no such thing."""
-    model = parse(body).get("model")
+    model = parse(text).get("model")
     if isinstance(model, str) and model:
         return model
     what = "is missing" if model is None else "is empty" if model == "" else "is not a string"
@@ -48,13 +58,21 @@ def model_of(body: bytes) -> str:
 
 def with_model(body: bytes, model: str) -> bytes:
     """Return the JSON body with another `model`."""
-    return json.dumps(parse(body) | {"model": model}, separators=(",", ":")).encode()
+    return json.dumps(parse(decode(body)) | {"model": model}, separators=(",", ":")).encode()
 
 
-def parse(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in `body`; raise `ApiError` (400) if it is none."""
+def decode(body: bytes) -> str:
+    """Return the body as text; raise `ApiError` (400) unless it is UTF-8."""
     try:
-        value = json.loads(str(body, "utf-8"))
+        return str(body, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ApiError("invalid_json", f"the body is not JSON in UTF-8: {error}"[:300]) from None
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the JSON object in `text`; raise `ApiError` (400) if it is none."""
+    try:
+        value = json.loads(text)
     except RecursionError:
         raise ApiError("invalid_json", "the body is nested too deeply") from None
     except ValueError as error:

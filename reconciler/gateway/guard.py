@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Iterable
+from email.utils import formatdate
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,14 +42,14 @@ class Guard:
             host = check_host(scope, settings)
             cors = check_origin(scope, settings, host)
             if is_preflight(scope):
-                await _send_preflight(scope, send, cors)
+                await _send_preflight(scope, _with_headers(send, cors))
                 return
             if scope["path"] not in KEYLESS:
                 check_key(scope, started(snapshot).applied.gateway.api_keys)
         except ApiError as error:
             await error.send(_with_headers(send, cors))
             return
-        await self.app(scope, receive, _with_headers(send, cors) if cors else send)
+        await self.app(scope, receive, _with_headers(send, cors))
 
 
 def header_values(scope: Scope, name: bytes) -> list[str]:
@@ -120,10 +121,9 @@ def _sent_keys(scope: Scope) -> list[str]:
     return keys
 
 
-async def _send_preflight(scope: Scope, send: Send, cors: Headers) -> None:
+async def _send_preflight(scope: Scope, send: Send) -> None:
     asked = header_values(scope, b"access-control-request-headers")
     headers = [
-        *cors,
         (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
         (b"access-control-max-age", PREFLIGHT_SECONDS),
         *[(b"access-control-allow-headers", value.encode("latin-1")) for value in asked],
@@ -137,7 +137,8 @@ async def _send_preflight(scope: Scope, send: Send, cors: Headers) -> None:
 def _with_headers(send: Send, extra: Headers) -> Send:
     async def sender(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", []), *extra]
+            date = formatdate(usegmt=True).encode()
+            message["headers"] = [*message.get("headers", []), *extra, (b"date", date)]
         await send(message)
 
     return sender

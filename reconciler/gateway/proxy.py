@@ -8,7 +8,7 @@ import httpx
 from starlette.types import Receive, Scope, Send
 
 from reconciler.board import Board
-from reconciler.gateway.call import ClientGoneError, model_of, read_body, with_model
+from reconciler.gateway.call import ClientGoneError, read_call, with_model
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
 from reconciler.gateway.lastline import last_line
@@ -58,8 +58,8 @@ class Proxy:
         reply = Reply(send)
         try:
             snapshot = started(self.board.snapshot)
-            body = await read_body(scope, receive, self.max_body)
-            model = resolve(snapshot, model_of(body))
+            name, body = await read_call(scope, receive, self.max_body)
+            model = resolve(snapshot, name)
         except ClientGoneError:
             return
         except ApiError as error:

@@ -193,6 +193,7 @@ async def test_the_engines_cors_headers_and_date_are_not_passed_on() -> None:
         assert data.count(b"\r\ndate:") == 1
         assert b"date: then" not in data
         assert b"server: engine" in data
+        assert b" gmt\r\n" in data
 
 
 @pytest.mark.parametrize(
