@@ -146,7 +146,7 @@ def _peak(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -> in
 
 
 def _match(manifest: Manifest, instances: Iterable[Instance]) -> tuple[dict[str, Instance], list[Instance]]:
-    """Choose one instance a model (the fresh, ready, oldest one); the rest are strays."""
+    """Choose one instance a model (the fresh, ready, oldest one); the rest, and what is broken, are strays."""
     digests = {spec.name: spec.digest for spec in manifest.models}
     ordered = sorted(
         instances,
@@ -155,7 +155,7 @@ def _match(manifest: Manifest, instances: Iterable[Instance]) -> tuple[dict[str,
     chosen: dict[str, Instance] = {}
     strays = []
     for instance in ordered:
-        if instance.model in digests and instance.model not in chosen:
+        if instance.model in digests and instance.model not in chosen and not instance.broken:
             chosen[instance.model] = instance
         else:
             strays.append(instance)

@@ -146,7 +146,7 @@ def _begin_evict(action: Evict, spec: ModelSpec | None, world: World, now: float
     if instance is None:
         raise CannotBegin(f"{action.model} (pid {action.pid}) does not run any more")
     stays = spec is not None and spec.residency is Residency.PINNED and instance.digest == spec.digest
-    if stays and action.reason is not Reason.DUPLICATE:
+    if stays and action.reason not in (Reason.DUPLICATE, Reason.CRASHED):
         raise CannotBegin(f"{action.model} is pinned")
     limits = spec or ModelSpec(action.model, instance.digest)
     drain = limits.drain_timeout if action.drain else 0.0

@@ -117,6 +117,7 @@ def _evict_detail(going: Going, now: float) -> str:
         Reason.DRIFTED: "its settings changed",
         Reason.REMOVED: "not in the manifest",
         Reason.DUPLICATE: "a second process of the same model",
+        Reason.CRASHED: "what a dead process left behind",
         Reason.DISMISSED: "asked for",
         Reason.OVER_BUDGET: f"models hold more than the budget, {idle}",
     }
@@ -155,7 +156,7 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
         outcome = Outcome.RELOAD if evict is not None else Outcome.LOAD
         reason, detail = (evict.reason, evict.detail) if evict is not None else (load.reason, load.detail)
         return Verdict(row.name, outcome, reason, row.size, detail)
-    if evict is not None and evict.reason is not Reason.DUPLICATE:
+    if evict is not None and evict.reason not in (Reason.DUPLICATE, Reason.CRASHED):
         detail = f"for {evict.for_model}: {evict.detail}" if evict.for_model else evict.detail
         return Verdict(row.name, Outcome.EVICT, evict.reason, row.charge, detail)
     if block is not None:

@@ -142,11 +142,11 @@ class _Selector:
         victims: list[Row] = []
         named = {r.name for r in self.table.rows}
         for stray in self.table.strays:
-            duplicate = stray.model in named
-            leaving = Going(stray, book.held(stray) or 0, Reason.DUPLICATE if duplicate else Reason.REMOVED)
+            leaving = Going(stray, book.held(stray) or 0, _stray_reason(stray, named))
             # Before anything else go: a second process, which would pass for the model were the other one stopped
             # first; and one whose memory cannot be read, since nothing can be admitted beside it.
-            (first if duplicate or book.held(stray) is None else going).append(leaving)
+            ahead = leaving.reason is not Reason.REMOVED or book.held(stray) is None
+            (first if ahead else going).append(leaving)
         for row in self.table.rows:
             if row.instance is None or not row.instance.ready:
                 continue
@@ -314,9 +314,16 @@ def may_displace(row: Row, priority: int) -> bool:
     return priority < own or (priority == own and row.spec.may_preempt is MayPreempt.EQUAL)
 
 
+def _stray_reason(stray: Instance, named: set[str]) -> Reason:
+    if stray.broken:
+        return Reason.CRASHED
+    return Reason.DUPLICATE if stray.model in named else Reason.REMOVED
+
+
 def _going_order(going: Going) -> tuple[bool, bool, str, int]:
     """Sort those that leave: second processes, then idle ones; a drain holds up everything behind it."""
-    return (going.reason is not Reason.DUPLICATE, going.busy, going.instance.model, going.instance.pid)
+    ahead = going.reason in (Reason.CRASHED, Reason.DUPLICATE)
+    return (not ahead, going.busy, going.instance.model, going.instance.pid)
 
 
 def _free(capacity: int | None, table: Table, without: Iterable[Going]) -> int | None:

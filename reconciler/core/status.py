@@ -1,7 +1,13 @@
 """Conditions: what is true of the manifest and of each model, derived once, at the end of a pass, from facts."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from reconciler.core import book
+from reconciler.core.machine import Evicting, Loading, Settling, State
+from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Plan, Residency, World
+from reconciler.core.words import size as size_text
 
 
 class Truth(StrEnum):
@@ -22,3 +28,111 @@ class Condition:
     message: str
     generation: int
     changed_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What conditions are derived from."""
+
+    manifest: Manifest
+    world: World
+    plan: Plan
+    state: State
+    #: Models that answer requests now.
+    serving: frozenset[str]
+    #: Rendered diagnostics of a newer manifest that was refused.
+    refused: tuple[str, ...] = ()
+
+
+Conditions = Mapping[str, tuple[Condition, ...]]
+
+
+def of_manifest(facts: Facts, previous: Iterable[Condition], now: float) -> tuple[Condition, ...]:
+    """Return the manifest's conditions: ManifestValid and Ready always, Progressing and Degraded only while true."""
+    generation = facts.manifest.generation
+    made = [_valid(facts), _all_pinned_ready(facts), *_progressing(facts, None), *_blind(facts)]
+    return _stamp(made, previous, generation, now)
+
+
+def of_models(facts: Facts, previous: Conditions, now: float) -> dict[str, tuple[Condition, ...]]:
+    """Return each model's conditions: Ready always, Progressing and Degraded only while true."""
+    entries = {(e.model, e.digest): e for e in facts.world.ledger}
+    instances = {i.model: i for i in facts.world.observation.instances}
+    out = {}
+    for spec in facts.manifest.models:
+        made = [_ready(facts, spec), *_progressing(facts, spec.name)]
+        made += _degraded(spec, instances.get(spec.name), entries.get((spec.name, spec.digest)))
+        out[spec.name] = _stamp(made, previous.get(spec.name, ()), facts.manifest.generation, now)
+    return out
+
+
+Statement = tuple[str, Truth, str, str]
+
+
+def _stamp(
+    made: Iterable[Statement], previous: Iterable[Condition], generation: int, now: float
+) -> tuple[Condition, ...]:
+    """Give each statement its generation and the time it last changed."""
+    before = {c.type: c for c in previous}
+    out = []
+    for kind, status, reason, message in made:
+        old = before.get(kind)
+        since = old.changed_at if old is not None and old.status is status else now
+        out.append(Condition(kind, status, reason, message, generation, since))
+    return tuple(out)
+
+
+def _valid(facts: Facts) -> Statement:
+    if not facts.refused:
+        return ("ManifestValid", Truth.TRUE, "Applied", "the newest manifest is in force")
+    count = f"{len(facts.refused)} error{'s' if len(facts.refused) > 1 else ''}"
+    text = f"{count}, generation {facts.manifest.generation} stays in force: " + "; ".join(facts.refused)
+    return ("ManifestValid", Truth.FALSE, "Refused", text)
+
+
+def _all_pinned_ready(facts: Facts) -> Statement:
+    pinned = [m.name for m in facts.manifest.models if m.residency is Residency.PINNED]
+    out = [name for name in pinned if name not in facts.serving]
+    if out:
+        return ("Ready", Truth.FALSE, "PinnedNotReady", f"not ready: {', '.join(out)}")
+    return ("Ready", Truth.TRUE, "PinnedReady", f"{len(pinned)} of {len(pinned)} pinned models are ready")
+
+
+def _progressing(facts: Facts, model: str | None) -> list[Statement]:
+    state = facts.state
+    if isinstance(state, Loading | Evicting):
+        name, doing = state.action.model, "Loading" if isinstance(state, Loading) else "Evicting"
+        text = f"{doing.lower()} {name} ({state.action.reason})"
+    elif isinstance(state, Settling):
+        name, doing, text = state.model, "Settling", f"waiting for the memory of {state.model} to come back"
+    else:
+        return []
+    return [("Progressing", Truth.TRUE, doing, text)] if model in (None, name) else []
+
+
+def _blind(facts: Facts) -> list[Statement]:
+    memory = facts.world.observation.memory
+    if memory.available is not None and memory.total is not None:
+        return []
+    return [
+        ("Degraded", Truth.TRUE, "MemoryUnknown", memory.source or "the machine's memory could not be read")
+    ]
+
+
+def _ready(facts: Facts, spec: ModelSpec) -> Statement:
+    if spec.name in facts.serving:
+        return ("Ready", Truth.TRUE, "Serving", "answers requests")
+    verdict = facts.plan.verdict(spec.name)
+    if verdict is None:
+        return ("Ready", Truth.UNKNOWN, "NotPlanned", "not looked at yet")
+    return ("Ready", Truth.FALSE, str(verdict.reason), verdict.detail)
+
+
+def _degraded(spec: ModelSpec, instance: Instance | None, entry: LedgerEntry | None) -> list[Statement]:
+    holds = book.held(instance) if instance is not None else None
+    if holds is not None and spec.steady is not None and holds > spec.steady:
+        text = f"holds {size_text(holds)}, {size_text(holds - spec.steady)} more than memory.steady says"
+        return [("Degraded", Truth.TRUE, "OverEstimate", text)]
+    if entry is not None and entry.failures > 0:
+        return [("Degraded", Truth.TRUE, "Failing", f"failed {entry.failures} times: {entry.last_error}")]
+    return []

@@ -99,6 +99,8 @@ class Instance:
     last_used: float
     #: Requests served since it was loaded.
     served: int = 0
+    #: Its main process died or could not be stopped: what is left only waits to be cleared away.
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,8 @@ class Reason(StrEnum):
     IDLE_EXPIRED = "IdleExpired"
     TRANSIENT_DONE = "TransientDone"
     DISMISSED = "Dismissed"
+    CRASHED = "Crashed"
+    SHUTDOWN = "Shutdown"
     # keep
     IN_USE = "InUse"
     RESIDENT = "Resident"

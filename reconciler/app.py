@@ -1,0 +1,216 @@
+"""The composition root: puts manifest, store, host, gateway and loop together and runs them."""
+
+import ipaddress
+import json as json_module
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import anyio
+import structlog
+
+from reconciler import __version__, telemetry
+from reconciler.board import Board
+from reconciler.core.types import Instance, Observation, World
+from reconciler.gateway.app import Gateway
+from reconciler.gateway.server import BindError, GatewayServer, bind, serve
+from reconciler.host import Host, StateLock, StateLocked, identify
+from reconciler.host.adopt import survivors
+from reconciler.leases import LeaseBook
+from reconciler.loop import Loop, Options
+from reconciler.loop.observe import preflight
+from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
+from reconciler.memory.host import read_memory
+from reconciler.memory.tree import read_tree
+from reconciler.store import AsyncStore, peek
+from reconciler.store import state_dir as resolve_state_dir
+from reconciler.store.paths import DATABASE, RUN_FILE
+
+OWNER_FILE: Final = "owner"
+
+log = structlog.get_logger("reconciler")
+
+
+def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, json: bool) -> int:
+    """Run until stopped (or, with `once`, until converged) and return the exit code.
+
+    Everything that can be wrong before the first model is touched is said on stderr: the manifest, the state
+    directory, the address.
+    """
+    telemetry.configure(json or None)
+    try:
+        applied = _with_listen(load_manifest(path, environ=os.environ), listen)
+        directory = resolve_state_dir(state_dir)
+        with StateLock(directory), ExitStack() as stack:
+            sock = None if once else stack.enter_context(bind(applied.gateway))
+            return anyio.run(_main, path, applied, directory, sock, listen, once)
+    except (ManifestError, BindError, StateLocked) as error:
+        print(error.render() if isinstance(error, ManifestError) else f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+
+
+def observe_once(applied: Applied, directory: Path) -> World:
+    """Return the world as it is, without a lock, a file or a process of our own. Blocks."""
+    now = time.monotonic()
+    with peek(directory / DATABASE) as store:
+        records, entries = store.launches(), store.entries()
+    owner = _read_owner(directory)
+    alive = survivors(records, owner) if owner else ()
+    instances = []
+    for found in alive:
+        held, record = read_tree(found.pids), found.record
+        process, sound = found.process, found.root_is_recorded
+        instances.append(
+            Instance(
+                model=record.model,
+                digest=record.digest,
+                pid=process.pid,
+                started=process.started,
+                port=record.port,
+                ready=record.ready and sound,
+                committed=held.committed,
+                warm=held.warm,
+                loaded_at=now,
+                last_used=now,
+                broken=not sound,
+            )
+        )
+    ours = {i.port for i in instances}
+    checked = tuple(preflight(spec, ours) for _, spec in sorted(applied.launches.items()))
+    return World(Observation(1, now, read_memory(), tuple(instances), (), checked), entries)
+
+
+async def _main(
+    path: Path, applied: Applied, directory: Path, sock: socket.socket | None, listen: str | None, once: bool
+) -> int:
+    board = Board()
+    host = Host(directory, _owner(directory))
+    host.logs.forget(applied.launches)
+    store = await AsyncStore.open(directory / DATABASE)
+    if store.recovered:
+        log.warning("the ledger was damaged, a new one is made", kept_as=store.recovered)
+    wake = _Late()
+    book = LeaseBook(wake)
+    gateway = Gateway(book, board)
+    loop = Loop(
+        applied,
+        host=host,
+        store=store,
+        book=book,
+        board=board,
+        close_upstream=gateway.close_upstream,
+        options=Options(once=once),
+    )
+    wake.call = loop.wake
+    board.request_stop = loop.request_stop
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_signals, loop)
+            if sock is not None:
+                tasks.start_soon(_watch, path, loop, listen)
+                tasks.start_soon(_serve, gateway, applied, sock, directory)
+            await loop.run()
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await gateway.aclose()
+            await store.close()
+            host.close()
+            if sock is not None:
+                (directory / RUN_FILE).unlink(missing_ok=True)
+    return 1 if once and loop.blocked else 0
+
+
+class _Late:
+    """A callable whose end is connected later: book and loop each need the other."""
+
+    call: Callable[[], None] | None = None
+
+    def __call__(self) -> None:
+        if self.call is not None:
+            self.call()
+
+
+async def _signals(loop: Loop) -> None:
+    """The first SIGINT or SIGTERM ends everything in order; the second cuts what is still being served."""
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+        async for number in received:
+            log.info("stopping", signal=signal.Signals(number).name)
+            loop.request_stop()
+
+
+async def _watch(path: Path, loop: Loop, listen: str | None) -> None:
+    def publish(reading: Applied | ManifestError) -> None:
+        loop.manifest(_with_listen(reading, listen) if isinstance(reading, Applied) else reading)
+
+    await ManifestWatcher(path, environ=os.environ).run(publish)
+
+
+async def _serve(gateway: Gateway, applied: Applied, sock: socket.socket, directory: Path) -> None:
+    host, port = sock.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def started(_server: GatewayServer) -> None:
+        me = identify(os.getpid())
+        note = {"pid": os.getpid(), "started": me.started if me else None, "url": url, "version": __version__}
+        write_private(directory / RUN_FILE, json_module.dumps(note))
+        log.info("serving", address=url, models=sorted(applied.launches))
+
+    await serve(gateway.app, applied.gateway, sock=sock, started=started)
+
+
+def _with_listen(applied: Applied, listen: str | None) -> Applied:
+    """Return the manifest with the address of the command line in place of its own."""
+    if listen is None:
+        return applied
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or not is_loopback(host.strip("[]")):
+        raise BindError(
+            f"--listen {listen}: write a loopback address and a port, like 127.0.0.1:8080 or [::1]:8080"
+        )
+    return replace(applied, gateway=replace(applied.gateway, host=host.strip("[]"), port=int(port)))
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address is this machine's own loopback."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _owner(directory: Path) -> str:
+    """Return the name by which processes of this state directory are known for good; made at the first run."""
+    found = _read_owner(directory)
+    if found:
+        return found
+    made = uuid.uuid4().hex
+    write_private(directory / OWNER_FILE, made)
+    return made
+
+
+def _read_owner(directory: Path) -> str | None:
+    try:
+        return (directory / OWNER_FILE).read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    draft.replace(path)

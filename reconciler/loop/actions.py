@@ -1,0 +1,267 @@
+"""Performing one step: the only place that starts or stops models. No decision is taken here."""
+
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import httpx
+import structlog
+
+from reconciler.board import Progress
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.machine import RECOVERED_SHARE, Aborted, Event, Exited, Failed, Ready
+from reconciler.core.types import Evict, Load, ModelSpec
+from reconciler.engines import registry
+from reconciler.engines.base import Readiness
+from reconciler.host import Host, HostError, PortOwner, Ports, StopError, boot_id
+from reconciler.leases import Endpoint, LeaseBook
+from reconciler.loop.failures import describe
+from reconciler.loop.launches import Launch, Launches
+from reconciler.loop.observe import Observer
+from reconciler.memory.host import read_memory
+from reconciler.store import AsyncStore, LaunchRecord
+
+#: Pause between two readiness probes: short at first, so that a model ready in 0.1 s is not kept waiting.
+PROBE_FIRST: Final = 0.005
+PROBE_CAP: Final = 0.25
+#: How much may come and go on a machine at any time; memory short of its expectation by this much is back.
+SETTLE_SLACK: Final = 64 << 20
+#: What holders of cut leases get to leave.
+CUT_SECONDS: Final = 2.0
+#: Grace of a process that is ended because it never became ready, or because the user is in a hurry.
+SHORT_GRACE: Final = 2.0
+
+log = structlog.get_logger("reconciler.loop")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step ended. `error` is a sentence for people; `seconds` is what it took."""
+
+    event: Event
+    seconds: float
+    error: str = ""
+    launch: Launch | None = None
+
+
+class LoadError(Exception):
+    """The model did not become ready; the message says why."""
+
+
+class Actions:
+    """Loads and evicts, one at a time (the state machine sees to that)."""
+
+    def __init__(
+        self,
+        *,
+        host: Host,
+        store: AsyncStore,
+        book: LeaseBook,
+        launches: Launches,
+        observer: Observer,
+        close_upstream: Callable[[str], Awaitable[None]],
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+        started: Callable[[Launch], None],
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._book = book
+        self._launches = launches
+        self._observer = observer
+        self._close_upstream = close_upstream
+        self._clock = clock
+        self._changed = changed
+        self._started = started
+        # One connection a call: an idle one would keep some servers from ending.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.http = httpx.AsyncClient(trust_env=False, verify=False, limits=limits)  # noqa: S501 - loopback http
+        self.ports = Ports(18100, 18199)
+        self.progress: Progress | None = None
+        #: Set when the user is in a hurry: drains end at once, graces are short.
+        self.hurry = anyio.Event()
+
+    async def aclose(self) -> None:
+        """Close the connections of the probes."""
+        await self.http.aclose()
+
+    # -- load -----------------------------------------------------------------------------------------------------
+
+    async def load(self, action: Load, model: ModelSpec, spec: LaunchSpec, expected: float | None) -> Outcome:
+        """Start a model and wait until it answers. Whatever was started is ended again if that fails.
+
+        `expected` is how many seconds the last load took, for people.
+        """
+        began = self._clock()
+        self._tell(Progress(action.model, "loading", began, expected))
+        launch: Launch | None = None
+        seen = ["it has not answered yet"]
+        try:
+            with anyio.fail_after(model.load_timeout):
+                launch = await self._start(action, spec)
+                await self._until_ready(launch, spec, seen.append)
+            await self._admit(launch, spec)
+            return Outcome(Ready(), self._clock() - began, launch=launch)
+        except (HostError, LoadError) as error:
+            return Outcome(await self._undo(launch), self._clock() - began, str(error), launch)
+        except TimeoutError:
+            error_text = f"not ready within {model.load_timeout:g} s: {seen[-1]}"
+            return Outcome(await self._undo(launch), self._clock() - began, error_text, launch)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._undo(launch)
+            raise
+        finally:
+            self._tell(None)
+
+    async def _start(self, action: Load, spec: LaunchSpec) -> Launch:
+        port = await anyio.to_thread.run_sync(self.ports.allocate, self._launches.ports, spec.port)
+        if spec.port is not None and port != spec.port:
+            raise LoadError(f"port {spec.port} is in use by another program")
+        launch_id = uuid.uuid4().hex
+        record = LaunchRecord(launch_id, action.model, action.digest, None, None, port, boot_id())
+        # Written before the process exists: should we die in between, its mark is known.
+        await self._store.put_launch(record)
+        command = registry.get(spec.engine).command(spec, port)
+        # Shielded: a process that has been started must be on a page before anything else can happen to us.
+        with anyio.CancelScope(shield=True):
+            try:
+                process = await self._host.start(command, model=action.model, launch_id=launch_id, port=port)
+            except HostError:
+                await self._store.drop_launch(launch_id)
+                raise
+            launch = Launch(launch_id, action.model, action.digest, spec, process, port, self._clock())
+            self._launches.add(launch)
+            self._started(launch)
+            await self._store.put_launch(_record(launch))
+        self._changed()
+        return launch
+
+    async def _until_ready(self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None]) -> None:
+        """Return when the model answers on a port that is proved ours; `note` what each probe saw. Raises LoadError."""
+        engine = registry.get(spec.engine)
+        pause = PROBE_FIRST
+        while True:
+            if launch.exit is not None:
+                ended, what = launch.exit, "the process ended before it was ready"
+                raise LoadError(
+                    await anyio.to_thread.run_sync(describe, spec, ended, self._host.logs, launch.model, what)
+                )
+            probe = await engine.probe(spec, launch.base_url, self.http)
+            if probe.readiness is Readiness.FAILED:
+                raise LoadError(f"the server will not become ready: {probe.detail}")
+            note(probe.detail or "it does not listen yet")
+            if probe.readiness is Readiness.READY or pause >= PROBE_CAP:
+                proof = await anyio.to_thread.run_sync(
+                    self._host.owns_port, launch.process, launch.id, launch.port
+                )
+                if proof.owner is PortOwner.STRANGER:
+                    raise LoadError(proof.message)
+                if probe.readiness is Readiness.READY and proof.owner is PortOwner.OURS:
+                    return
+                if proof.owner is PortOwner.OTHER_PORT:
+                    note(proof.message)
+            with anyio.move_on_after(pause):
+                await launch.exited.wait()
+            pause = min(PROBE_CAP, pause * 1.5)
+
+    async def _admit(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Open a model that answers: first to those who wait, then to the account."""
+        launch.ready, launch.loaded_at = True, self._clock()
+        self._launches.serve(launch)
+        upstream = registry.get(spec.engine).upstream_model(spec)
+        self._book.open(Endpoint(launch.model, launch.base_url, upstream), self._clock())
+        await self._store.put_launch(_record(launch))
+        await self._observer.measure(launch, self._clock())
+
+    async def _undo(self, launch: Launch | None) -> Event:
+        """End what a failed load has started."""
+        if launch is None:
+            return Failed(None)
+        return await self._end(launch, SHORT_GRACE, failed=True)
+
+    # -- evict ----------------------------------------------------------------------------------------------------
+
+    async def evict(self, action: Evict, drain_timeout: float, grace: float) -> Outcome:
+        """Drain and stop one process; requests that come meanwhile wait in the model's queue."""
+        began = self._clock()
+        launch = self._launches.find(action.pid, action.started)
+        if launch is None:
+            return Outcome(Exited(None), 0.0)
+        try:
+            if self._launches.serving(launch.model) is launch:
+                if not self._book.seal(launch.model, drain=action.drain):
+                    return Outcome(Aborted(), 0.0, launch=launch)
+                await self._drain(launch, drain_timeout)
+                launch.stopping = True
+                self._book.close(launch.model)
+                self._launches.unserve(launch)
+                await self._close_upstream(launch.model)
+            launch.stopping = True
+            self._tell(Progress(launch.model, "stopping", self._clock()))
+            event = await self._end(launch, SHORT_GRACE if self.hurry.is_set() else grace, failed=False)
+            error = "" if isinstance(event, Exited) else "it could not be stopped"
+            return Outcome(event, self._clock() - began, error, launch)
+        finally:
+            self._tell(None)
+
+    async def _drain(self, launch: Launch, timeout: float) -> None:
+        """Wait until nobody is served any more, or the deadline passes: then what is left is cut."""
+        self._tell(Progress(launch.model, "draining", self._clock(), timeout))
+        with anyio.move_on_after(0 if self.hurry.is_set() else timeout) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._hasten, tasks.cancel_scope)
+                await self._book.drained(launch.model)
+                tasks.cancel_scope.cancel()
+        if scope.cancelled_caught:
+            log.warning("drain deadline passed", model=launch.model, seconds=timeout)
+        self._book.cut(launch.model)
+        with anyio.move_on_after(CUT_SECONDS):
+            await self._book.drained(launch.model)
+
+    async def _hasten(self, scope: anyio.CancelScope) -> None:
+        await self.hurry.wait()
+        scope.cancel()
+
+    async def _end(self, launch: Launch, grace: float, *, failed: bool) -> Event:
+        """Stop all processes of a launch and forget it. Its memory should then be back; it is not waited for here."""
+        launch.stopping = True
+        before = (await anyio.to_thread.run_sync(read_memory)).available
+        held = launch.committed or 0
+
+        def escalate(text: str) -> None:
+            log.warning("stopping is slow", model=launch.model, now=text)
+
+        try:
+            await self._host.stop(launch.process, launch.id, grace=grace, on_escalate=escalate)
+        except StopError as error:
+            # Still there, so still charged: the plan will name it again.
+            launch.broken, launch.ready = True, False
+            log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
+            return Failed(None)
+        self._launches.drop(launch)
+        await self._store.drop_launch(launch.id)
+        expect = None if before is None else before + int(held * RECOVERED_SHARE) - SETTLE_SLACK
+        return Failed(expect) if failed else Exited(expect)
+
+    def _tell(self, progress: Progress | None) -> None:
+        if progress != self.progress:
+            self.progress = progress
+            self._changed()
+
+
+def _record(launch: Launch) -> LaunchRecord:
+    process = launch.process
+    return LaunchRecord(
+        launch.id,
+        launch.model,
+        launch.digest,
+        process.pid,
+        process.started,
+        launch.port,
+        boot_id(),
+        launch.ready,
+    )

@@ -1,0 +1,102 @@
+"""What happened, kept: a log line, an event in the history, and the entry in the ledger that it changes."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from reconciler.core import book
+from reconciler.core.types import Evict, Load, Step
+from reconciler.core.words import size
+from reconciler.loop.launches import Launch
+from reconciler.loop.ledger import Ledger
+from reconciler.manifest import Applied, ManifestError
+from reconciler.store import AsyncStore
+
+log = structlog.get_logger("reconciler.loop")
+
+
+class Journal:
+    """Writes the history. `wall` is for people; nothing is decided by it."""
+
+    def __init__(self, store: AsyncStore, ledger: Ledger, wall: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._wall = wall
+
+    async def _event(self, kind: str, model: str | None, reason: str, message: str) -> None:
+        await self._store.add_event(self._wall(), kind, model, reason, message)
+
+    async def applied(self, applied: Applied) -> None:
+        """A manifest is in force."""
+        manifest = applied.manifest
+        git = applied.source.git_commit
+        log.info("manifest applied", generation=manifest.generation, models=len(manifest.models), git=git)
+        await self._event("manifest", None, "Applied", f"generation {manifest.generation}")
+        for warning in applied.warnings:
+            log.warning("manifest", warning=warning)
+
+    async def refused(self, error: ManifestError, generation: int) -> None:
+        """A newer manifest was refused whole."""
+        lines = [str(d) for d in error.diagnostics]
+        log.error("manifest refused", stays_in_force=f"generation {generation}", errors=lines)
+        await self._event("manifest", None, "Refused", "; ".join(lines))
+
+    async def begun(self, step: Step) -> None:
+        """A step was begun; its cause goes with it."""
+        facts: dict[str, Any] = {"model": step.model, "reason": str(step.reason)}
+        if isinstance(step, Evict) and step.for_model:
+            facts["for_model"] = step.for_model
+        if step.detail:
+            facts["why"] = step.detail
+        if isinstance(step, Load):
+            facts |= {"needs": size(step.needs), "then_free": size(step.free)}
+            log.info("load", **facts)
+        else:
+            facts |= {"pid": step.pid, "frees": size(step.frees), "then_free": size(step.free)}
+            log.info("evict", **facts)
+        kind = "load" if isinstance(step, Load) else "evict"
+        what = f"for {facts['for_model']}: " if "for_model" in facts else ""
+        await self._event(kind, step.model, str(step.reason), what + step.detail)
+
+    async def loaded(self, step: Load, seconds: float, launch: Launch | None) -> None:
+        """A model is ready."""
+        entry = self._ledger.entry(step.model, step.digest)
+        self._ledger.update(book.loaded(entry, seconds))
+        held = None if launch is None or launch.committed is None else launch.committed + (launch.warm or 0)
+        log.info(
+            "loaded",
+            model=step.model,
+            seconds=seconds,
+            holds=size(held),
+            port=launch.port if launch else None,
+        )
+        await self._event("loaded", step.model, str(step.reason), f"in {seconds:.1f} s, holds {size(held)}")
+
+    async def load_failed(self, step: Load, error: str, now: float) -> float:
+        """A load failed; return the seconds until the next try."""
+        entry = book.failed(self._ledger.entry(step.model, step.digest), error, now)
+        self._ledger.update(entry)
+        wait = (entry.retry_at or now) - now
+        log.error("load failed", model=step.model, error=error, tries=entry.failures, next_try_in=wait)
+        await self._event("load-failed", step.model, "LoadFailed", error)
+        return wait
+
+    async def evicted(self, step: Evict, seconds: float) -> None:
+        """A process is gone."""
+        log.info("evicted", model=step.model, seconds=seconds)
+        await self._event("evicted", step.model, str(step.reason), f"in {seconds:.1f} s")
+
+    async def given_up(self, step: Step, why: str) -> None:
+        """A step was begun and not finished, and nothing is wrong with that."""
+        log.info("given up", model=step.model, why=why)
+        await self._event("given-up", step.model, str(step.reason), why)
+
+    async def crashed(self, launch: Launch, error: str, now: float) -> None:
+        """A ready model died by itself."""
+        ran = now - launch.loaded_at
+        entry = self._ledger.entry(launch.model, launch.digest)
+        self._ledger.update(book.crashed(entry, error, ran, now))
+        log.error("model died", model=launch.model, pid=launch.process.pid, after=f"{ran:.1f} s", error=error)
+        await self._event("crashed", launch.model, "Crashed", error)

@@ -1,0 +1,101 @@
+"""The launches of ours that live: one mutable page each, written by the loop's task only."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import anyio
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.types import Instance
+from reconciler.host import Exit, Process
+
+
+@dataclass(eq=False, slots=True)
+class Launch:
+    """One start of one model. Times are monotonic seconds."""
+
+    id: str
+    model: str
+    digest: str
+    #: None for a launch of settings that no manifest in force describes.
+    spec: LaunchSpec | None
+    process: Process
+    port: int
+    started_at: float
+    ready: bool = False
+    #: We are ending it: its exit is no crash.
+    stopping: bool = False
+    broken: bool = False
+    loaded_at: float = 0.0
+    committed: int | None = None
+    warm: int | None = None
+    #: When `warm` was read last, and seconds that took: reading it walks page tables.
+    warm_at: float | None = None
+    warm_cost: float = 0.0
+    exit: Exit | None = None
+    exited: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+class Launches:
+    """All launches by id, and which of them serves each model."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Launch] = {}
+        self._serving: dict[str, Launch] = {}
+
+    def __iter__(self) -> Iterator[Launch]:
+        return iter(sorted(self._by_id.values(), key=lambda x: (x.model, x.id)))
+
+    def add(self, launch: Launch) -> None:
+        """Note a launch that has been started or adopted."""
+        self._by_id[launch.id] = launch
+
+    def drop(self, launch: Launch) -> None:
+        """Forget a launch of which nothing is left."""
+        self._by_id.pop(launch.id, None)
+        if self._serving.get(launch.model) is launch:
+            del self._serving[launch.model]
+
+    def serve(self, launch: Launch) -> None:
+        """Note that requests for its model go to this launch."""
+        self._serving[launch.model] = launch
+
+    def serving(self, model: str) -> Launch | None:
+        """Return the launch that answers for a model, or None."""
+        return self._serving.get(model)
+
+    def unserve(self, launch: Launch) -> None:
+        """Note that requests do not go to this launch any more."""
+        if self._serving.get(launch.model) is launch:
+            del self._serving[launch.model]
+
+    def find(self, pid: int, started: int) -> Launch | None:
+        """Return the launch of this process, or None."""
+        return next((x for x in self if (x.process.pid, x.process.started) == (pid, started)), None)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports promised to launches, sorted."""
+        return tuple(sorted(x.port for x in self._by_id.values()))
+
+
+def instance(launch: Launch, last_used: float, served: int) -> Instance:
+    """Return the launch as the core sees it."""
+    return Instance(
+        model=launch.model,
+        digest=launch.digest,
+        pid=launch.process.pid,
+        started=launch.process.started,
+        port=launch.port,
+        ready=launch.ready,
+        committed=launch.committed,
+        warm=launch.warm,
+        loaded_at=launch.loaded_at,
+        last_used=last_used,
+        served=served,
+        broken=launch.broken,
+    )

@@ -1,0 +1,115 @@
+"""One look at the machine: memory, process trees, files, and what clients want."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import anyio.to_thread
+
+from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.types import Instance, Memory, Observation, Preflight
+from reconciler.engines import registry
+from reconciler.host import Host, is_free, listeners
+from reconciler.leases import LeaseBook
+from reconciler.loop.launches import Launch, Launches, instance
+from reconciler.memory.host import read_memory
+from reconciler.memory.tree import read_committed, read_warm
+
+#: Files of a model nobody asks for are looked at again after this many seconds.
+PREFLIGHT_SECONDS: Final = 5.0
+#: Warm pages are read at most this often, and so rarely that reading them costs less than 1 % of the time.
+WARM_SECONDS: Final = 10.0
+WARM_SHARE: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    digest: str
+    at: float
+    result: Preflight
+
+
+class Observer:
+    """Looks. Each look has the next sequence number."""
+
+    def __init__(self, host: Host, launches: Launches, book: LeaseBook) -> None:
+        self._host = host
+        self._launches = launches
+        self._book = book
+        self._seq = 0
+        self._checked: dict[str, _Checked] = {}
+
+    async def look(self, specs: Mapping[str, LaunchSpec], now: float) -> Observation:
+        """Return what is there now. Files, processes and memory are read in a worker thread."""
+        live = list(self._launches)
+        due = self._due(specs, now)
+        memory, checked = await anyio.to_thread.run_sync(self._read, live, due, now)
+        self._checked = {m: c for m, c in (self._checked | checked).items() if m in specs}
+        self._seq += 1
+        return Observation(
+            seq=self._seq,
+            at=now,
+            memory=memory,
+            instances=tuple(self._instance(x) for x in live),
+            demands=self._book.demands(),
+            preflights=tuple(c.result for _, c in sorted(self._checked.items())),
+        )
+
+    async def measure(self, launch: Launch, now: float) -> None:
+        """Read both memory figures of one launch now."""
+        await anyio.to_thread.run_sync(self._measure, [launch], now, True)
+
+    def _instance(self, launch: Launch) -> Instance:
+        last_used, served = launch.loaded_at, 0
+        if self._launches.serving(launch.model) is launch:
+            last_used = self._book.last_used(launch.model) or launch.loaded_at
+            served = self._book.served(launch.model)
+        return instance(launch, last_used, served)
+
+    def _due(self, specs: Mapping[str, LaunchSpec], now: float) -> list[LaunchSpec]:
+        asked = {d.model for d in self._book.demands() if d.waiting or d.wanted}
+        due = []
+        for name, spec in sorted(specs.items()):
+            old = self._checked.get(name)
+            fresh = old is not None and old.digest == launch_digest(spec) and now - old.at < PREFLIGHT_SECONDS
+            if not fresh or (name in asked and self._launches.serving(name) is None):
+                due.append(spec)
+        return due
+
+    # -- in the worker thread -------------------------------------------------------------------------------------
+
+    def _read(
+        self, live: list[Launch], due: list[LaunchSpec], now: float
+    ) -> tuple[Memory, dict[str, _Checked]]:
+        self._measure(live, now, False)
+        ours = {x.port for x in live}
+        checked = {s.model: _Checked(launch_digest(s), now, preflight(s, ours)) for s in due}
+        return read_memory(), checked
+
+    def _measure(self, launches: list[Launch], now: float, warm_too: bool) -> None:
+        trees = self._host.trees((x.process, x.id) for x in launches)
+        for launch in launches:
+            pids = trees[launch.id]
+            launch.committed = read_committed(pids) if pids else 0
+            pause = max(WARM_SECONDS, launch.warm_cost / WARM_SHARE)
+            if warm_too or launch.warm_at is None or now - launch.warm_at >= pause:
+                began = time.perf_counter()
+                launch.warm = read_warm(pids) if pids else 0
+                launch.warm_at, launch.warm_cost = now, time.perf_counter() - began
+
+
+def preflight(spec: LaunchSpec, our_ports: set[int]) -> Preflight:
+    """Return whether a model could be started now: its engine's opinion, and a fixed port that is free. Blocks."""
+    result = registry.get(spec.engine).preflight(spec)
+    if (
+        result.reason is None
+        and spec.port is not None
+        and spec.port not in our_ports
+        and not is_free(spec.port)
+    ):
+        held = listeners(spec.port)
+        who = f"pid {held[0].pid}" if held and held[0].pid else "another program"
+        message = f"port {spec.port} is in use by {who}: stop it, or leave `port` out to have one chosen"
+        return replace(result, reason="PortBusy", message=message)
+    return result

@@ -1,0 +1,56 @@
+"""The snapshot for everybody else, made once at the end of a turn."""
+
+import os
+from collections.abc import Mapping
+
+from reconciler import __version__
+from reconciler.board import Board, Progress, Snapshot
+from reconciler.core.machine import State
+from reconciler.core.status import Condition, Facts, of_manifest, of_models
+from reconciler.core.types import Plan, World
+from reconciler.host import Logs
+from reconciler.loop.launches import Launches
+from reconciler.manifest import Applied
+
+
+class Publisher:
+    """Derives conditions and publishes. Remembers only when each condition last changed."""
+
+    def __init__(self, board: Board, logs: Logs) -> None:
+        self._board = board
+        self._logs = logs
+        self._manifest: tuple[Condition, ...] = ()
+        self._models: Mapping[str, tuple[Condition, ...]] = {}
+
+    def publish(
+        self,
+        applied: Applied,
+        world: World,
+        plan: Plan,
+        state: State,
+        refused: tuple[str, ...],
+        progress: Progress | None,
+        launches: Launches,
+        now: float,
+    ) -> None:
+        """Publish what is true at `now`."""
+        serving = frozenset(m for m in applied.launches if launches.serving(m) is not None)
+        facts = Facts(applied.manifest, world, plan, state, serving, refused)
+        self._manifest = of_manifest(facts, self._manifest, now)
+        self._models = of_models(facts, self._models, now)
+        self._board.publish(
+            Snapshot(
+                at=now,
+                applied=applied,
+                world=world,
+                plan=plan,
+                state=state,
+                manifest_conditions=self._manifest,
+                model_conditions=self._models,
+                progress=progress,
+                refused=refused,
+                pid=os.getpid(),
+                version=__version__,
+                log_paths={m: str(self._logs.path(m)) for m in sorted(applied.launches)},
+            )
+        )
