@@ -115,6 +115,13 @@ def test_sizes_in_the_unit_of_the_whole_plan(
     assert scale_for(counts).size(count) == expected
 
 
+def test_the_unit_is_the_budgets() -> None:
+    giant = Verdict("giant", Outcome.BLOCKED, Reason.NEVER_FITS, mib(7630))
+    text = plan_text(Plan(1, 1, Account(mib(540), 0, 0, mib(540)), (), (giant,)), SOURCE)
+    assert "memory   540 MiB budget   0 held   0 reserved   540 free" in text
+    assert "needs 7630 MiB" in text
+
+
 def test_status_text() -> None:
     assert_golden("status.txt", status_text(status_json(snapshot(), NOW)) + "\n")
 
@@ -217,7 +224,7 @@ def test_a_process_that_is_only_left_over_is_failing() -> None:
 
 @pytest.mark.parametrize("kind", ["plan", "status"])
 def test_committed_schemas_are_the_generated_ones(kind: str) -> None:
-    """Write them with `reconcile schema KIND > schemas/KIND.v1.json`."""
+    """Write them with `python -m reconciler.render.schemas --write`."""
     generated = schemas.plan_schema() if kind == "plan" else schemas.status_schema()
     jsonschema.Draft202012Validator.check_schema(generated)
     assert json.loads((SCHEMAS / f"{kind}.v1.json").read_text(encoding="utf-8")) == generated

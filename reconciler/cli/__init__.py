@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from reconciler.cli.output import FAILURE, USAGE, CliError, UsageError, note
@@ -78,6 +78,7 @@ def make_app() -> "App":
         result_action="return_value",
     )
     app.default(run)
-    for place, verb in enumerate((validate, schema, status, explain, logs, load, evict, stop)):
+    verbs: tuple[Callable[..., int], ...] = (validate, schema, status, explain, logs, load, evict, stop)
+    for place, verb in enumerate(verbs):
         app.command(verb, sort_key=place)
     return app

@@ -30,7 +30,8 @@ def show_plan(
     seen = _ask_loop(directory)
     if seen is not None:
         # Only this manifest's launches matter, and the loop may never have looked at them.
-        observation = replace(seen.world.observation, preflights=_preflights(applied))
+        ours = {instance.port for instance in seen.world.observation.instances}
+        observation = replace(seen.world.observation, preflights=_preflights(applied, ours))
         world, now = replace(seen.world, observation=observation), seen.at
         generation = seen.generation + (seen.digest != applied.digest)
     else:
@@ -58,11 +59,11 @@ def _ask_loop(directory: Path) -> SeenWorld | None:
         raise CliError(str(error)) from error
 
 
-def _preflights(applied: Applied) -> tuple[Preflight, ...]:
-    from reconciler.engines import registry
+def _preflights(applied: Applied, ours: set[int]) -> tuple[Preflight, ...]:
+    """Return what the files say of each launch; `ours` are the ports that models of the loop hold."""
+    from reconciler.loop.observe import preflight
 
-    launches = sorted(applied.launches.items())
-    return tuple(registry.get(spec.engine).preflight(spec) for _, spec in launches)
+    return tuple(preflight(spec, ours) for _, spec in sorted(applied.launches.items()))
 
 
 def _observe(applied: Applied, directory: Path) -> World:

@@ -18,7 +18,7 @@ def schema(
     Of the manifest, for your editor; or of the plan or the status that --json prints.
     """
     if which == "manifest":
-        from reconciler.cli.manifests import manifest_schema
+        from reconciler.manifest.schema import manifest_schema
 
         say_json(manifest_schema())
     else:

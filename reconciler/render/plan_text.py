@@ -76,8 +76,11 @@ def why_text(reason: str, detail: str, for_model: str | None = None) -> str:
 
 
 def _scale(plan: Plan) -> Scale:
+    """Return the unit of the budget: everything is compared with it, and a giant that never fits must not hide it."""
+    if plan.account.budget is not None:
+        return scale_for([plan.account.budget])
     moved = [s.frees if isinstance(s, Evict) else s.needs for s in plan.steps]
-    return scale_for([plan.account.budget, plan.account.held, *moved, *(v.size for v in plan.verdicts)])
+    return scale_for([plan.account.held, *moved, *(v.size for v in plan.verdicts)])
 
 
 def _rows(plan: Plan, scale: Scale) -> list[_Row]:

@@ -1,5 +1,11 @@
-"""The JSON Schemas of the documents, generated from their shapes. Heavy to import; nothing at run time needs it."""
+"""The JSON Schemas of the documents, made from their shapes. Heavy to import; nothing at run time needs it.
 
+`python -m reconciler.render.schemas --check` fails if the committed files differ; `--write` renews them.
+"""
+
+import json
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -7,7 +13,9 @@ from pydantic import TypeAdapter
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-BASE: Final = "https://reconciler.dev/schemas"
+ID_BASE: Final = "urn:reconciler:schemas"
+#: Where the committed schemas lie in a checkout.
+FOLDER: Final = Path(__file__).parents[2] / "schemas"
 
 
 def plan_schema() -> dict[str, Any]:
@@ -29,7 +37,7 @@ def _schema(shape: type[Document], file: str, title: str) -> dict[str, Any]:
     }
     made["properties"] = {"formatVersion": version, **made["properties"]}
     made["required"] = ["formatVersion", *made["required"]]
-    return {"$schema": DIALECT, "$id": f"{BASE}/{file}", "title": title, **made}
+    return {"$schema": DIALECT, "$id": f"{ID_BASE}:{file}", "title": title, **made}
 
 
 def _drop_titles(node: Any) -> None:
@@ -42,3 +50,31 @@ def _drop_titles(node: Any) -> None:
     elif isinstance(node, list):
         for child in node:
             _drop_titles(child)
+
+
+def main(arguments: list[str]) -> int:
+    """`--check` or `--write` the committed schemas; return the exit status."""
+    texts = {
+        FOLDER / name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for name, schema in (("plan.v1.json", plan_schema()), ("status.v1.json", status_schema()))
+    }
+    if arguments == ["--write"]:
+        FOLDER.mkdir(exist_ok=True)
+        for path, text in texts.items():
+            path.write_text(text, "utf-8")
+        return 0
+    if arguments == ["--check"]:
+        stale = [
+            path.name for path, text in texts.items() if not path.is_file() or path.read_text("utf-8") != text
+        ]
+        for name in stale:
+            sys.stderr.write(
+                f"schemas/{name} is not what the code says: run python -m reconciler.render.schemas --write\n"
+            )
+        return 1 if stale else 0
+    sys.stderr.write("usage: python -m reconciler.render.schemas --check | --write\n")
+    return 64
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

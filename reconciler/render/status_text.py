@@ -26,7 +26,7 @@ def status_text(status: Json, *, colour: bool = False) -> str:
     """Return the status document as text without a final newline."""
     paint = painter(colour)
     memory = status["memory"]
-    scale = scale_for([memory["budget"], memory["held"], memory["available"]])
+    scale = scale_for([memory["budget"] if memory["budget"] is not None else memory["held"]])
     lines = [f"reconcile {status['version']}  pid {status['pid']}  {status['url']}"]
     lines += _manifest(status["manifest"], paint)
     lines += [_memory(memory, scale), f"action   {action_text(status)}", ""]

@@ -75,7 +75,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{reconciler.__version__}\n"
 
 
-@pytest.mark.parametrize("which", ["plan", "status"])
+@pytest.mark.parametrize("which", ["manifest", "plan", "status"])
 def test_schema_prints_the_committed_file(which: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", which]) == 0
     committed = Path(__file__).parents[2] / "schemas" / f"{which}.v1.json"
