@@ -34,7 +34,7 @@ def ask(loop: LoopClient, name: str, verb: Verb, *, wait: bool, timeout: float) 
         status = loop.status()
         now = find_model(status, name)
         if _done(now, verb):
-            say(f"{name} is {now['state']}")
+            say(f"{name} is {'ready' if verb == 'load' else 'not loaded'}")
             return
         if reason := _refused(
             now, model, verb, heard=status["observation"] >= before["observation"] + _HEARD

@@ -216,7 +216,7 @@ def test_evict_waits_until_the_process_is_gone(
     loop.documents("POST /api/v1/models/embed/evict", {})
     assert main(["evict", "embed", "--state-dir", str(state)]) == 0
     said = capsys.readouterr()
-    assert said.out == "embed is cold\n"
+    assert said.out == "embed is not loaded\n"
     assert said.err == "embed is ready (InUse); loading coder\n"
 
 
