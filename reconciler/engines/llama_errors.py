@@ -14,7 +14,7 @@ _KNOWN: Final = tuple(
         (r"error: invalid argument: (\S+)", "this llama-server does not know the flag {0}"),
         (r"invalid magic characters", "the weights file is not GGUF"),
         (
-            r"failed to read key-value pairs|tensor data is not within the file bounds|file is truncated",
+            r"failed to read key-value pairs|data is not within the file bounds|file is truncated",
             "the weights file is truncated or damaged",
         ),
         (
@@ -42,7 +42,8 @@ _KNOWN: Final = tuple(
         ),
         (r"unable to allocate|std::bad_alloc|cannot allocate memory", "there was not enough memory"),
         (r"No module named '?(xllamacpp|reconciler)", "its Python package {0} is not installed any more"),
-        (r"failed to open GGUF file|No such file or directory", "the weights file is not there"),
+        (r"failed to open GGUF file", "the weights file is not there or may not be read"),
+        (r"error loading model: ([^\n]*)", "the model did not load: {0}"),
     )
 )
 

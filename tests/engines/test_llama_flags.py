@@ -1,0 +1,119 @@
+"""The command line of the embedded server: each flag sets what it says, and nothing unknown passes."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reconciler.engines.llama_flags import FLAGS, FlagError, apply, parse
+
+xllamacpp = pytest.importorskip("xllamacpp")
+
+
+def applied(*argv: str) -> Any:
+    params = xllamacpp.CommonParams()
+    apply(argv, params, xllamacpp)
+    return params
+
+
+SETTINGS = [
+    (("-m", "/a b.gguf"), "model.path", "/a b.gguf"),
+    (("--mmproj", "/p.gguf"), "mmproj.path", "/p.gguf"),
+    (("--port", "7"), "port", 7),
+    (("--host", "127.0.0.2"), "hostnames", ["127.0.0.2"]),
+    (("-c", "2048"), "n_ctx", 2048),
+    (("-np", "3"), "n_parallel", 3),
+    (("-kvu",), "kv_unified", True),
+    (("-b", "64"), "n_batch", 64),
+    (("--ubatch-size=32",), "n_ubatch", 32),
+    (("-t", "2"), "cpuparams.n_threads", 2),
+    (("-ngl", "all"), "n_gpu_layers", -2),
+    (("-ngl", "9"), "n_gpu_layers", 9),
+    (("-ngl", "0"), "n_gpu_layers", 0),
+    (("-ctk", "q8_0"), "cache_type_k", "GGML_TYPE_Q8_0"),
+    (("-ctv", "bf16"), "cache_type_v", "GGML_TYPE_BF16"),
+    (("-fa", "on"), "flash_attn_type", "LLAMA_FLASH_ATTN_TYPE_ENABLED"),
+    (("-lm", "mmap+mlock"), "load_mode", "LLAMA_LOAD_MODE_MMAP_MLOCK"),
+    (("--lm", "none"), "load_mode", "LLAMA_LOAD_MODE_NONE"),
+    (("-fit", "off"), "fit_params", False),
+    (("-a", "x,y"), "model_alias", {"x", "y"}),
+    (("--embeddings",), "embedding", True),
+    (("--pooling", "mean"), "pooling_type", "LLAMA_POOLING_TYPE_MEAN"),
+    (("--rerank",), "pooling_type", "LLAMA_POOLING_TYPE_RANK"),
+    (("--cache-ram", "0"), "cache_ram_mib", 0),
+    (("--no-warmup",), "warmup", False),
+    (("-lv", "4"), "verbosity", 4),
+    (("--metrics",), "endpoint_metrics", True),
+    (("--no-slots",), "endpoint_slots", False),
+    (("--slot-save-path", "/s"), "slot_save_path", "/s/"),
+    (("--swa-full",), "swa_full", True),
+    (("--no-repack",), "no_extra_bufts", True),
+    (("--no-jinja",), "use_jinja", False),
+    (("--chat-template", "chatml"), "chat_template", "chatml"),
+    (("--sse-ping-interval", "1"), "sse_ping_interval", 1),
+    (("--api-key", "a,b"), "api_keys", ["a", "b"]),
+    (("--no-ui",), "ui", False),
+    (("-c", "1", "-c", "2"), "n_ctx", 2),
+]
+
+
+@pytest.mark.parametrize(("argv", "field", "expected"), SETTINGS)
+def test_a_flag_sets_its_field(argv: tuple[str, ...], field: str, expected: object) -> None:
+    value = applied(*argv)
+    for step in field.split("."):
+        value = getattr(value, step)
+    assert getattr(value, "name", value) == expected
+
+
+#: A value that each flag with one accepts, for those whose values are not numbers.
+VALUES = {
+    "--flash-attn": "on",
+    "--load-mode": "none",
+    "--fit": "on",
+    "--cache-type-k": "f16",
+    "--cache-type-v": "f16",
+    "--split-mode": "row",
+    "--pooling": "cls",
+    "--reasoning-format": "none",
+    "--lora": "/l.gguf",
+    "--chat-template-file": __file__,
+}
+
+
+@pytest.mark.parametrize("name", sorted(FLAGS))
+def test_every_flag_reaches_the_library(name: str) -> None:
+    flag = FLAGS[name]
+    value = VALUES.get(flag.names[-1], "1")
+    applied(*((name,) if flag.switch else (name, value)))
+
+
+BAD = {
+    "unknown flag --prot; the nearest is --port": ["--prot", "1"],
+    "unknown flag stray": ["stray"],
+    "--port needs a value": ["--port"],
+    "--metrics takes no value": ["--metrics=1"],
+    "--port x: invalid literal": ["--port", "x"],
+    "-ctk f17: must be one of bf16, f16": ["-ctk", "f17"],
+    "-fa yes: must be one of auto, off, on": ["-fa", "yes"],
+    "--chat-template-file /none": ["--chat-template-file", "/none"],
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_a_bad_command_line_is_named(words: str) -> None:
+    with pytest.raises(FlagError) as raised:
+        applied(*BAD[words])
+    assert str(raised.value).startswith(words)
+
+
+def test_parsing_needs_no_library() -> None:
+    assert [(flag.names[0], value) for flag, value in parse(["--port", "1", "--jinja"])] == [
+        ("--port", "1"),
+        ("--jinja", ""),
+    ]
+
+
+def test_older_wheels_are_set_by_their_own_fields() -> None:
+    old = SimpleNamespace(hostname="", use_mmap=True, use_mlock=False)
+    apply(["--host", "::1", "-lm", "mlock"], old, SimpleNamespace())
+    assert (old.hostname, old.use_mmap, old.use_mlock) == ("::1", False, True)
