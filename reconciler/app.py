@@ -110,7 +110,7 @@ async def _main(
         options=Options(once=once),
     )
     wake.call = loop.wake
-    board.request_stop = loop.request_stop
+    board.request_stop, board.wake = loop.request_stop, loop.wake
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_signals, loop)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import anyio
+
 from reconciler.core.machine import State
 from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
@@ -47,12 +49,28 @@ class Board:
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
+        self._published = anyio.Event()
+        #: Set by the loop's owner: has the loop look at the world soon.
+        self.wake: Callable[[], None] = lambda: None
         #: Set by the loop's owner; called by POST /api/v1/stop.
         self.request_stop: Callable[[], None] = lambda: None
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the snapshot; readers always see a whole one."""
         self.snapshot = snapshot
+        self._published.set()
+        self._published = anyio.Event()
+
+    async def fresh(self, timeout: float = 1.0) -> Snapshot | None:
+        """Have the loop look, and return what it then publishes; after `timeout` seconds the newest there is.
+
+        Between two turns of a calm loop lie seconds; whoever asks wants to know how it is now.
+        """
+        published = self._published
+        self.wake()
+        with anyio.move_on_after(timeout):
+            await published.wait()
+        return self.snapshot
 
     def resolve(self, model_id: str) -> str | None:
         """Return the model that serves `model_id` (a name or an alias), or None if nobody does."""
