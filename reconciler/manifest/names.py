@@ -53,6 +53,7 @@ def check_names(models: Map, read: Mapping[str, Any], problems: Problems) -> Non
 
 def routes(models: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, str]:
     """Return every id a client may use with the model it means, sorted by id."""
+    models = list(models)
     found = {name: name for name, _ in models}
     found |= {alias: name for name, aliases in models for alias in aliases}
     return dict(sorted(found.items()))
