@@ -115,7 +115,7 @@ async def _main(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_signals, loop)
             if sock is not None:
-                tasks.start_soon(_watch, path, loop, listen)
+                tasks.start_soon(_watch, path, loop, listen, (applied.gateway.host, applied.gateway.port))
                 tasks.start_soon(_serve, gateway, applied, sock, directory)
             await loop.run()
             tasks.cancel_scope.cancel()
@@ -147,9 +147,13 @@ async def _signals(loop: Loop) -> None:
             loop.request_stop()
 
 
-async def _watch(path: Path, loop: Loop, listen: str | None) -> None:
+async def _watch(path: Path, loop: Loop, listen: str | None, bound: tuple[str, int]) -> None:
     def publish(reading: Applied | ManifestError) -> None:
-        loop.manifest(_with_listen(reading, listen) if isinstance(reading, Applied) else reading)
+        if isinstance(reading, Applied):
+            reading = _with_listen(reading, listen)
+            if (reading.gateway.host, reading.gateway.port) != bound:
+                log.warning("gateway.listen has changed: it takes effect at the next start", still=bound)
+        loop.manifest(reading)
 
     await ManifestWatcher(path, environ=os.environ).run(publish)
 

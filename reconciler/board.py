@@ -50,8 +50,8 @@ class Board:
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
         self._published = anyio.Event()
-        #: Set by the loop's owner: has the loop look at the world soon.
-        self.wake: Callable[[], None] = lambda: None
+        #: Set by the loop's owner: has the loop look at the world soon. None = no loop turns.
+        self.wake: Callable[[], None] | None = None
         #: Set by the loop's owner; called by POST /api/v1/stop.
         self.request_stop: Callable[[], None] = lambda: None
 
@@ -66,6 +66,8 @@ class Board:
 
         Between two turns of a calm loop lie seconds; whoever asks wants to know how it is now.
         """
+        if self.wake is None:
+            return self.snapshot
         published = self._published
         self.wake()
         with anyio.move_on_after(timeout):

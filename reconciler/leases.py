@@ -304,6 +304,10 @@ class LeaseBook:
         page.wanted, page.dismissed = page.serves_at is None, False
         self._wake()
 
+    def wish_over(self, model: str) -> None:
+        """What a person asked for was tried, and failed: it is not tried again for their sake."""
+        self._page(model).wanted = False
+
     def dismiss(self, model: str) -> None:
         """A person asks for the model to go; stands until somebody asks for it again."""
         page = self._page(model)

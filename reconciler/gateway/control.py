@@ -114,6 +114,7 @@ class Control:
 
     def _view(self, view: View) -> "Callable[[Request], object]":
         async def endpoint(_request: Request) -> Response:
-            return JSONResponse(view(self.snapshot, self.clock()))
+            snapshot = started(await self.board.fresh())
+            return JSONResponse(view(snapshot, self.clock()))
 
         return endpoint

@@ -159,6 +159,9 @@ class Loop:
         await self._take_exits(now)
         observation = await self._observer.look(self._applied.launches, now)
         self._ledger.measure(observation.instances, now)
+        for demand in observation.demands:
+            if demand.wanted:  # a person asks: the next try is due now
+                self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
         world = World(observation, self._ledger.entries())
         made = plan(self._applied.manifest, world, now)
@@ -320,6 +323,7 @@ class Loop:
             await self._journal.given_up(step, "it is not wanted any more")
         else:
             wait = await self._journal.load_failed(step, done.error, now)
+            self._book.wish_over(step.model)
             text = f"model {step.model!r} could not be loaded: {done.error}"
             self._book.refuse(step.model, Refusal(502, "load_failed", text, retry_after=wait))
 
