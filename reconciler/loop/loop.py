@@ -16,6 +16,7 @@ import anyio.to_thread
 import structlog
 
 from reconciler.board import Board
+from reconciler.core import book as ledger_book
 from reconciler.core import machine
 from reconciler.core.plan import next_change, plan
 from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, Residency, Step, World
