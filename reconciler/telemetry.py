@@ -1,6 +1,7 @@
 """Structured logging to stderr: lines for people on a terminal, JSON otherwise, and never a secret."""
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ if _WITHOUT_RICH:
     del sys.modules["rich"]
 
 MASK: Final = "***"
+#: `text` or `json`: the form of the log where nothing else asks for one.
+FORM_VARIABLE: Final = "RECONCILE_LOG"
 _SECRET_WORDS: Final = frozenset(
     {"key", "keys", "apikey", "token", "tokens", "secret", "secrets", "password", "passwd", "passphrase"}
     | {"authorization", "credential", "credentials", "cookie"}
@@ -33,14 +36,16 @@ _DIM, _RED, _YELLOW, _RESET = "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 def configure(json: bool | None = None, level: str = "info", *, stream: TextIO | None = None) -> None:
     """Set up structlog and the standard library's logging for the whole program.
 
-    `json` None = JSON lines unless `stream` (stderr by default) is a terminal. `level` is a name of `logging`,
-    in any case. Raises ValueError for an unknown level.
+    `json` None = as RECONCILE_LOG says; without it JSON lines unless `stream` (stderr by default) is a terminal.
+    `level` is a name of `logging`, in any case. Raises ValueError for an unknown level.
     """
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ValueError(f"unknown log level {level!r}")
     target = stream or sys.stderr
-    human = target.isatty() if json is None else not json
+    form = os.environ.get(FORM_VARIABLE, "")
+    stated = {"text": True, "json": False}.get(form, target.isatty())
+    human = stated if json is None else not json
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

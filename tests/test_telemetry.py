@@ -38,6 +38,19 @@ def test_json_lines_where_nobody_watches() -> None:
     assert event == {"event": "load begun", "level": "info", "model": "chat", "needs": 5}
 
 
+@pytest.mark.parametrize(
+    ("form", "stream", "json_lines"), [("text", io.StringIO, False), ("json", Terminal, True)]
+)
+def test_a_variable_states_the_form(
+    form: str, stream: type[io.StringIO], json_lines: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECONCILE_LOG", form)
+    out = stream()
+    configure(stream=out)
+    structlog.get_logger().info("load begun", model="chat")
+    assert out.getvalue().startswith("{") is json_lines
+
+
 def test_one_plain_line_for_people() -> None:
     out = io.StringIO()
     configure(json=False, stream=out)
