@@ -101,7 +101,14 @@ def with_split_command(model: Node, problems: Problems) -> Node:
     try:
         words = split(node.value)
     except SplitError as error:
-        problems.add(_line_inside(node, error.line), "command", error.message, error.hint)
+        mark = _line_inside(node, error.line)
+        cut = node.plain and "#" in mark.file.line(node.end[0])[node.end[1] - 1 :]
+        hint = (
+            "YAML takes # as a comment here: write `command: |` and the text on the next line"
+            if cut
+            else error.hint
+        )
+        problems.add(mark, "command", error.message, hint)
         words = [LOST]
     if not words:
         problems.add(node.mark, "command", "the command is empty", "name the program to start")

@@ -50,6 +50,8 @@ def _explain_one(detail: ErrorDetails, root: Map, problems: Problems) -> None:
         _, key, _ = locate(root, path[:-1])
         problems.add(key.mark if key else place(root, path[:-1]), "env-name", "not the name of a variable")
         return
+    if _from_defaults(root, path):
+        return
     node, key, whole = locate(root, path)
     if kind_of == "extra_forbidden":
         mark = key.mark if key else node.mark
@@ -71,6 +73,11 @@ def _explain_one(detail: ErrorDetails, root: Map, problems: Problems) -> None:
     else:
         code, message, hint = _type_error(kind_of, context, node, _secret(root, path))
         problems.add(node.mark, code, message, hint)
+
+
+def _from_defaults(root: Map, path: Path) -> bool:
+    """Tell whether a model only inherits what is wrong: it is reported once, at `defaults` itself."""
+    return path[:1] == ("models",) and find(root, path)[2] < len(path) and locate(root, path)[2]
 
 
 def _type_error(kind_of: str, context: dict[str, Any], node: Node, secret: bool) -> tuple[str, str, str]:

@@ -67,13 +67,9 @@ def _read_revision(path: Path, rev: str) -> Content:
         raise GitError(f"{rev!r} is not a revision")
     prefix = _run(base, READ_TIMEOUT, "rev-parse", "--show-prefix").decode().removesuffix("\n")
     try:
-        commit = (
-            _run(base, READ_TIMEOUT, "rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}").decode().strip()
-        )
+        commit = _run(base, READ_TIMEOUT, "rev-parse", "--verify", f"{rev}^{{commit}}").decode().strip()
     except GitError as error:
-        raise GitError(
-            str(error) if str(error).startswith("git ") else f"there is no revision {rev!r}"
-        ) from None
+        raise GitError(f"there is no revision {rev!r} ({error})") from None
     where = os.path.normpath(prefix + below)
     kind, data = _object(base, f"{commit}:" if where == "." else f"{commit}:{where}", where, rev)
     directory = path.absolute()
@@ -83,7 +79,9 @@ def _read_revision(path: Path, rev: str) -> Content:
         tree = f"{commit}:" if where == "." else f"{commit}:{where}"
         names = [
             n
-            for n in _run(base, READ_TIMEOUT, "ls-tree", "-z", "--name-only", tree).decode().split("\0")
+            for n in _run(base, READ_TIMEOUT, "ls-tree", "--full-tree", "-z", "--name-only", tree)
+            .decode()
+            .split("\0")
             if n
         ]
         wanted = [name for name in sorted(names) if is_manifest_name(name)]

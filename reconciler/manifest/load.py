@@ -71,7 +71,7 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
     return Applied(
         manifest=build.build_manifest(document, launches),
         launches=launches,
-        routes=routes((name, model.aliases) for name, model in sorted(document.models.items())),
+        routes=routes({name: model.aliases for name, model in document.models.items()}),
         limits={name: build.build_limits(model) for name, model in sorted(document.models.items())},
         gateway=build.build_gateway(document, api_keys),
         ports=document.machine.ports,
@@ -108,8 +108,8 @@ def _read_root(content: Content, problems: Problems) -> tuple[Map, bool]:
                 roots.append((file, node))
     if not roots:
         return Map(Mark(SourceFile(content.path, Path(content.path)), 0, 0)), False
-    merged = merge_files(roots, problems)
-    return merged, len(roots) == len(content.files)
+    merged, whole = merge_files(roots, problems)
+    return merged, whole and len(roots) == len(content.files)
 
 
 def _validate(root: Map, environ: Mapping[str, str], problems: Problems, whole: bool) -> Document | None:

@@ -11,10 +11,15 @@ from reconciler.manifest.tree import Entry, Map, Mark, Node, Scalar, Seq, Source
 _SECTIONS: Final = ("defaults", "gateway", "machine")
 
 
-def merge_files(roots: list[tuple[SourceFile, Node | None]], problems: Problems) -> Map:
-    """Return one mapping with the sections and models of all files; None among `roots` = that file is empty."""
+def merge_files(roots: list[tuple[SourceFile, Node | None]], problems: Problems) -> tuple[Map, bool]:
+    """Return one mapping with the sections and models of all files, and whether each file was a mapping.
+
+    None among `roots` = that file is empty.
+    """
     merged = Map(Mark(roots[0][0], 1, 1))
+    whole = True
     for file, root in roots:
+        whole = whole and isinstance(root, Map)
         if root is None or (isinstance(root, Scalar) and root.plain and not root.value):
             problems.add_file(
                 file, "empty-file", "the file has nothing in it", f"begin with apiVersion: {API_VERSION}"
@@ -27,7 +32,7 @@ def merge_files(roots: list[tuple[SourceFile, Node | None]], problems: Problems)
             _check_version(root, problems)
             for name, entry in root.items.items():
                 _take(merged, name, entry, problems)
-    return merged
+    return merged, whole
 
 
 def _check_version(root: Map, problems: Problems) -> None:

@@ -1,7 +1,7 @@
 """Names and aliases: what clients may call a model, and that nothing is called twice."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from reconciler.manifest.diagnostics import character_name, quoted
@@ -51,11 +51,10 @@ def check_names(models: Map, read: Mapping[str, Any], problems: Problems) -> Non
             claimed[key] = (described, scalar.mark)
 
 
-def routes(models: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, str]:
-    """Return every id a client may use with the model it means, sorted by id."""
-    models = list(models)
-    found = {name: name for name, _ in models}
-    found |= {alias: name for name, aliases in models for alias in aliases}
+def routes(aliases: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Return every id a client may use with the model it means, sorted by id. `aliases` has every model's."""
+    found = {alias: name for name, several in aliases.items() for alias in several}
+    found |= {name: name for name in aliases}
     return dict(sorted(found.items()))
 
 

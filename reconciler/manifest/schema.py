@@ -1,6 +1,7 @@
 """The manifest's JSON Schema, made from the same document the loader uses. Editors complete and explain by it.
 
-`python -m reconciler.manifest.schema --check` fails if the committed file is not what the code says; `--write` renews it.
+`python -m reconciler.manifest.schema --check` fails if the committed file is not what the code says; `--write` renews
+it.
 """
 
 import json
@@ -24,8 +25,8 @@ def manifest_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a manifest file."""
     schema = Document.model_json_schema(by_alias=True)
     definitions = {name: _opened(part) for name, part in sorted(schema.pop("$defs").items())}
-    properties = schema["properties"]
-    version = properties.pop("apiVersion")
+    version = schema["properties"].pop("apiVersion")
+    properties = _opened(schema)["properties"]
     models = properties["models"]
     models["propertyNames"] = {"pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
     _accept_command_text(definitions["Model"]["properties"]["command"])
@@ -37,7 +38,7 @@ def manifest_schema() -> dict[str, Any]:
         "type": "object",
         # A directory's files share the models among them, so one file need not have any.
         "required": ["apiVersion"],
-        "properties": {"apiVersion": version, **properties},
+        "properties": {"apiVersion": {n: v for n, v in version.items() if n != "title"}, **properties},
         "patternProperties": {"^x-": {"description": "Ignored: a place for anchors."}},
         "additionalProperties": False,
         "$defs": {**definitions, "Expansion": EXPANSION},
@@ -83,15 +84,23 @@ def _opened(part: Any) -> Any:
 
 def _field(field: dict[str, Any]) -> dict[str, Any]:
     """Return one key's schema: without what only describes the code, open to expansions, never null."""
-    outside = {name: field[name] for name in ("description", "default") if name in field}
+    outside: dict[str, Any] = {name: field[name] for name in ("description", "default") if name in field}
     inside = {name: value for name, value in field.items() if name not in ("description", "default", "title")}
     if outside.get("default", 0) is None or outside.get("default") in ([], {}):
         del outside["default"]
-    options = [o for o in inside.pop("anyOf", [inside]) if o and o != {"type": "null"}]
+    options = _options(inside)
     options = [_items(option) for option in options]
     if any(_is_checked(option) for option in options):
         options.append({"$ref": "#/$defs/Expansion"})
     return {**(options[0] if len(options) == 1 else {"anyOf": options}), **outside}
+
+
+def _options(part: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the alternatives of a schema, flat, without null: an empty value is refused."""
+    for word in ("anyOf", "oneOf"):
+        if word in part:
+            return [option for each in part[word] for option in _options(each)]
+    return [] if part == {"type": "null"} else [part]
 
 
 def _items(option: dict[str, Any]) -> dict[str, Any]:

@@ -232,13 +232,23 @@ def _note_syntax(error: MarkedYAMLError, file: SourceFile, problems: Problems) -
         where = "as indentation" if not line[: at.column].strip() else "between a key and its value"
         problems.add(mark, "tab", f"a tab {where}", "use spaces")
         return
-    if found := invisible_in(line):
-        problems.add(
-            Mark(file, mark.line, found[0] + 1), "invisible-character", found[1], "use an ordinary space"
-        )
-        return
+    # A blank that is none joins lines, so the parser may stumble a little later than where it stands.
+    for number in range(mark.line, max(0, mark.line - 3), -1):
+        if found := invisible_in(file.line(number)):
+            problems.add(
+                Mark(file, number, found[0] + 1), "invisible-character", found[1], "use an ordinary space"
+            )
+            return
     context = f" ({error.context})" if error.context else ""
-    problems.add(mark, "yaml-syntax", f"{error.problem}{context}")
+    problems.add(mark, "yaml-syntax", f"{error.problem}{context}", _syntax_hint(str(error.problem)))
+
+
+def _syntax_hint(problem: str) -> str:
+    if "mapping values are not allowed" in problem:
+        return 'put a value with ": " in it into quotes; or write `command: |` and the text on the next line'
+    if "expected the node content" in problem or "cannot start any token" in problem:
+        return "put a value that begins with a special character into quotes"
+    return ""
 
 
 def _quote_hint(text: str) -> str:

@@ -1,0 +1,120 @@
+"""Helpers for manifest tests: load a text, or get what was wrong with it, without the program's real engines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.types import Preflight
+from reconciler.engines.base import Command, Finding, Probe, Readiness
+from reconciler.manifest import Applied, Diagnostic, ManifestError, load_manifest
+
+HEAD = "apiVersion: reconciler/v1\n"
+#: A manifest that uses every key.
+FULL = """\
+apiVersion: reconciler/v1
+x-note: [anything, {at: all}]
+machine: {memory: 16GiB, reserve: 1GiB, ports: 19000-19010}
+gateway: {listen: "[::1]:9999", api_keys: [k1, k2], hosts: [box.lan], origins: ["https://chat.lan"]}
+defaults:
+  timeouts: {load: 3m, stop: 5}
+  env: {A: one, B: two}
+models:
+  big:
+    engine: command
+    command: [./bin/serve, --port, "${port}"]
+    weights: ../weights/big.gguf
+    role: embedding
+    aliases: [large, huge]
+    priority: critical
+    residency: pinned
+    context: {max_tokens: 4096, slots: 2, cache_type: q8_0, bytes_per_token: 1000}
+    memory: {steady: 4GiB, peak: 5GiB, mode: mlock}
+    idle_ttl: 5m
+    min_resident: 10s
+    may_preempt: lower
+    queue: {max: 3, timeout: 10s}
+    timeouts: {load: 1m, first_byte: 20s, request: 10m, drain: 0, stop: 1}
+    env: {B: three}
+    args: [--flash-attn, on]
+    cwd: work
+    port: 9101
+    health: /ready
+  small: {}
+"""
+
+
+@dataclass
+class PlainEngine:
+    """An engine that objects only to what a test tells it to."""
+
+    name: str
+    findings: tuple[Finding, ...] = ()
+
+    def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
+        return self.findings
+
+    def preflight(self, spec: LaunchSpec) -> Preflight:
+        return Preflight(spec.model)
+
+    def command(self, spec: LaunchSpec, port: int) -> Command:
+        return Command(spec.command, spec.cwd)
+
+    async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        return Probe(Readiness.READY)
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        return None
+
+    def explain(self, log_tail: str, exit_status: int | None) -> str | None:
+        return None
+
+
+@dataclass
+class PlainEngines:
+    """The two engines of these tests."""
+
+    findings: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+
+    def names(self) -> tuple[str, ...]:
+        return ("command", "llama.cpp")
+
+    def get(self, name: str) -> PlainEngine:
+        return PlainEngine(name, self.findings.get(name, ()))
+
+
+ENGINES = PlainEngines()
+
+
+def load(
+    path: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    engines: PlainEngines = ENGINES,
+    rev: str | None = None,
+) -> Applied:
+    """Load the manifest at `path` with the tests' engines and no environment."""
+    return load_manifest(path, rev=rev, environ=environ or {}, engines=engines)
+
+
+def accept(tmp_path: Path, text: str | bytes, **options: Any) -> Applied:
+    """Write `text` as m.yaml and load it."""
+    path = tmp_path / "m.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load(path, **options)
+
+
+def refuse(tmp_path: Path, text: str | bytes, **options: Any) -> tuple[Diagnostic, ...]:
+    """Write `text` as m.yaml; return what loading it complains about."""
+    with pytest.raises(ManifestError) as caught:
+        accept(tmp_path, text, **options)
+    return caught.value.diagnostics
+
+
+def places(diagnostics: tuple[Diagnostic, ...]) -> list[tuple[int, int, str]]:
+    """Return line, column and code of each."""
+    return [(d.line, d.col, d.code) for d in diagnostics]
