@@ -1,0 +1,46 @@
+# Two commands do everything on a machine that has Python 3.11 or newer: `make run` and `make test`.
+
+.PHONY: help run test check bench clean constraints ready-run ready-test
+.DEFAULT_GOAL := help
+
+PY := .venv/bin/python
+
+help:
+	@echo "make run     set up, run reconcile on manifests/, send a first request, keep serving until Ctrl-C"
+	@echo "               LISTEN=127.0.0.1:8090  another address than the manifest's"
+	@echo "make test    set up, run every check and every test (also: make check)"
+	@echo "make bench   set up, run every benchmark"
+	@echo "make clean   remove what the other commands made here (weights stay in your cache folder)"
+	@echo "PYTHON=/path/to/python3.12 with any of them: which Python makes .venv"
+
+run: ready-run
+	@exec $(PY) tools/first_run.py manifests $(if $(LISTEN),--listen '$(LISTEN)')
+
+# What fails soonest comes first.
+test check: ready-test
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	$(PY) -m reconciler.manifest.schema --check
+	$(PY) -m reconciler.render.schemas --check
+	.venv/bin/lint-imports
+	.venv/bin/mypy reconciler tests benchmarks tools
+	$(PY) -m pytest
+
+bench: ready-test
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(PY) -m "$$(echo "$${file%.py}" | tr / .)"; done
+
+ready-run:
+	@tools/setup llama
+	@$(PY) tools/fetch_weights.py
+
+ready-test:
+	@tools/setup llama dev
+	@$(PY) tools/fetch_weights.py
+
+constraints: ready-test
+	$(PY) tools/renew_constraints.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find reconciler tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	if [ -L weights ]; then rm weights; fi
