@@ -5,9 +5,12 @@ whose turn it is to be loaded, and uses only what the plan itself cannot change:
 name. With one order for both, performing the first step would reorder the rest and a dry run would lie.
 """
 
-from collections import deque
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
+from math import inf
 from typing import Final
 
 from reconciler.core import book
@@ -116,17 +119,19 @@ class _Selector:
         #: Leave whatever happens, idle ones first: a drain holds up everything behind it.
         self.removals: deque[Going] = deque()
         self.removals_total = 0
+        victims = sorted(self._sort_out_residents(), key=_rank)
         #: May have to give way, the cheapest loss first.
-        self.victims: dict[str, Row] = {}
-        #: Bytes of idle and of busy victims by priority: tells at once that no search can succeed.
-        self.idle_bytes: dict[int, int] = {}
-        self.busy_bytes: dict[int, int] = {}
+        self.victims = {r.name: r for r in victims}
+        self.bytes = _Bytes(victims)
+        settled = [r for r in victims if self._has_stayed(r)]
+        #: Those a claimant may displace now.
+        self.idle = _Displaceable(r for r in settled if not r.busy)
+        self.busy = _Displaceable(r for r in settled if r.busy)
         self.pinned_total = sum(max(r.size or 0, r.charge or 0) for r in table.rows if r.pinned)
         #: Least need among the models that are demanded and found no room.
         self.least_blocked: int | None = None
 
     def run(self) -> Selection:
-        self._sort_out_residents()
         self._relieve()
         for row in self._claimants():
             self._claim(row)
@@ -135,8 +140,8 @@ class _Selector:
 
     # -- who leaves whatever happens ------------------------------------------------------------------------------
 
-    def _sort_out_residents(self) -> None:
-        """Part the residents into those that leave, those that may have to, and (neither) those that stay."""
+    def _sort_out_residents(self) -> list[Row]:
+        """Part the residents into those that leave, those that may have to (returned), and those that stay."""
         first: list[Going] = []
         going: list[Going] = []
         victims: list[Row] = []
@@ -160,10 +165,7 @@ class _Selector:
         self.free = _free(self.out.capacity, self.table, first)
         self.removals.extend(sorted(going, key=_going_order))
         self.removals_total = sum(g.charge for g in going)
-        for row in sorted(victims, key=_rank):
-            self.victims[row.name] = row
-            totals = self.busy_bytes if row.busy else self.idle_bytes
-            totals[row.spec.priority] = totals.get(row.spec.priority, 0) + (row.charge or 0)
+        return victims
 
     def _relieve(self) -> None:
         """Bring what stays below the budget: the budget may have been lowered, or a model has outgrown its size."""
@@ -241,11 +243,9 @@ class _Selector:
     def _block_for_room(self, row: Row, need: int, short: int, reason: Reason | None = None) -> None:
         if reason is None:
             own = (row.charge or 0) if row.name in self.victims else 0
-            permitted = sum(self._permitted_bytes(row, t) for t in (self.idle_bytes, self.busy_bytes)) - own
-            others = sum(self.idle_bytes.values()) + sum(self.busy_bytes.values()) - own
-            if permitted >= short:
+            if self.bytes.below(_bound(row)) - own >= short:
                 reason = Reason.VICTIMS_BUSY
-            elif others >= short:
+            elif self.bytes.total - own >= short:
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
@@ -254,29 +254,18 @@ class _Selector:
 
     def _displace(self, row: Row, short: int) -> list[Row] | None:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
+        bound = _bound(row)
         patient = row.pinned or (row.demand.oldest is not None and self.now - row.demand.oldest >= PATIENCE)
-        reach = self._permitted_bytes(row, self.idle_bytes)
-        if patient:
-            reach += self._permitted_bytes(row, self.busy_bytes)
-        if reach < short:
+        groups = (self.idle, self.busy) if patient else (self.idle,)
+        # Most searches on a full machine find nobody: known without looking at a single victim.
+        if sum(group.bytes.below(bound) for group in groups) < short:
             return None
-        allowed = (
-            v
-            for v in self.victims.values()
-            if v is not row
-            and may_displace(row, v.spec.priority)
-            and (patient or not v.busy)
-            and self._has_stayed(v)
-        )
-        return _cover(allowed, short)
+        return _cover((v for group in groups for v in group.below(bound) if v is not row), short)
 
     def _has_stayed(self, victim: Row) -> bool:
         return (
             victim.instance is not None and self.now - victim.instance.loaded_at >= victim.spec.min_resident
         )
-
-    def _permitted_bytes(self, row: Row, totals: dict[int, int]) -> int:
-        return sum(count for priority, count in totals.items() if may_displace(row, priority))
 
     # -- bookkeeping ----------------------------------------------------------------------------------------------
 
@@ -299,19 +288,71 @@ class _Selector:
         assert row.instance is not None, f"{row.name} does not run"
         charge = row.charge or 0
         if self.victims.pop(row.name, None) is not None:
-            (self.busy_bytes if row.busy else self.idle_bytes)[row.spec.priority] -= charge
+            self.bytes.add(row.spec.priority, -charge)
+            (self.busy if row.busy else self.idle).discard(row)
         self.free = (self.free or 0) + charge
         return Going(row.instance, charge, reason, row, claimant, busy=row.demand.active > 0)
 
 
+class _Bytes:
+    """Bytes of victims by priority. Adds, and sums up to a priority, in steps that grow with the logarithm.
+
+    A Fenwick tree: node i holds the sum of the levels behind it that its lowest set bit counts.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        rows = list(rows)
+        self._levels = sorted({r.spec.priority for r in rows})
+        self._tree = [0] * (len(self._levels) + 1)
+        self.total = 0
+        for row in rows:
+            self.add(row.spec.priority, row.charge or 0)
+
+    def add(self, priority: int, count: int) -> None:
+        self.total += count
+        node = bisect_left(self._levels, priority) + 1
+        while node < len(self._tree):
+            self._tree[node] += count
+            node += node & -node
+
+    def below(self, bound: float) -> int:
+        """Return the bytes of all whose priority is less than `bound`."""
+        node, count = bisect_left(self._levels, bound), 0
+        while node:
+            count += self._tree[node]
+            node -= node & -node
+        return count
+
+
+class _Displaceable:
+    """Victims sorted by priority that may be displaced now."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        # Ordered: of a plain dict, each search would step over all that were taken out at its front.
+        self._rows = OrderedDict((r.name, r) for r in rows)
+        self.bytes = _Bytes(self._rows.values())
+
+    def below(self, bound: float) -> Iterator[Row]:
+        """Yield those whose priority is less than `bound`, the cheapest loss first."""
+        return takewhile(lambda row: row.spec.priority < bound, self._rows.values())
+
+    def discard(self, row: Row) -> None:
+        if self._rows.pop(row.name, None) is not None:
+            self.bytes.add(row.spec.priority, -(row.charge or 0))
+
+
 def may_displace(row: Row, priority: int) -> bool:
     """Return whether `row` may displace a model of this priority. A pinned model outranks all that are not."""
+    return priority < _bound(row)
+
+
+def _bound(row: Row) -> float:
+    """Return the priority from which on `row` may displace nobody."""
     if row.pinned:
-        return True
+        return inf
     if row.spec.may_preempt is MayPreempt.NONE:
-        return False
-    own = row.spec.priority
-    return priority < own or (priority == own and row.spec.may_preempt is MayPreempt.EQUAL)
+        return -inf
+    return row.spec.priority + (1 if row.spec.may_preempt is MayPreempt.EQUAL else 0)
 
 
 def _stray_reason(stray: Instance, named: set[str]) -> Reason:
@@ -350,11 +391,13 @@ def _cover(ordered: Iterable[Row], short: int) -> list[Row] | None:
         freed += row.charge or 0
     if freed < short:
         return None
-    for row in reversed(taken.copy()):
+    needed = []
+    for row in reversed(taken):
         if freed - (row.charge or 0) >= short:
             freed -= row.charge or 0
-            taken.remove(row)
-    return taken
+        else:
+            needed.append(row)
+    return needed[::-1]
 
 
 def _rank(row: Row) -> tuple[bool, int, bool, float, str]:
