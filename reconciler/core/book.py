@@ -61,18 +61,17 @@ def size(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None
     size and reloaded at its stated 1 GiB, for ever.
     """
     stated = spec.steady if spec.steady is not None else (preflight.steady if preflight else None)
-    measured = entry.peak if entry and entry.peak > 0 else None
-    known = [value for value in (stated, measured) if value is not None]
-    return max(known) if known else None
+    if entry is None or entry.peak <= 0:
+        return stated
+    return entry.peak if stated is None else max(stated, entry.peak)
 
 
-def load_need(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:
+def load_need(spec: ModelSpec, preflight: Preflight | None, known_size: int | None) -> int | None:
     """Return the bytes reserved while a model loads: its peak, never less than its size; None = unknown."""
-    steady = size(spec, preflight, entry)
-    if steady is None:
+    if known_size is None:
         return None
-    peaks = (steady, spec.peak or 0, (preflight.peak if preflight else None) or 0)
-    return max(peaks)
+    estimate = preflight.peak if preflight is not None else None
+    return max(known_size, spec.peak or 0, estimate or 0)
 
 
 def charge(instance: Instance, known_size: int | None) -> int | None:

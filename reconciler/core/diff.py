@@ -85,7 +85,10 @@ _RULES: Final[
 
 def fitness(spec: ModelSpec, instance: Instance | None, entry: LedgerEntry | None, now: float) -> Fitness:
     """Return how a model's process compares with its spec."""
-    return next(name for name, holds in _RULES if holds(spec, instance, entry, now))
+    for name, holds in _RULES:
+        if holds(spec, instance, entry, now):
+            return name
+    raise AssertionError("the last rule always holds")
 
 
 @dataclass(slots=True)
@@ -108,6 +111,7 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         name = spec.name
         preflight, entry, instance = preflights.get(name), entries.get((name, spec.digest)), chosen.get(name)
         size = book.size(spec, preflight, entry)
+        need = book.load_need(spec, preflight, size)
         # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
         own = size if instance is None or instance.digest == spec.digest else _peak(entries, instance)
         rows.append(
@@ -118,26 +122,18 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
                 preflight=preflight,
                 entry=entry,
                 size=size,
-                need=book.load_need(spec, preflight, entry),
-                charge=_charge(instance, own, spec, preflight, entry),
+                need=need,
+                charge=_charge(instance, own, need),
                 fitness=fitness(spec, instance, entry, now),
             )
         )
     return Table(rows, strays)
 
 
-def _charge(
-    instance: Instance | None,
-    own: int | None,
-    spec: ModelSpec,
-    preflight: Preflight | None,
-    entry: LedgerEntry | None,
-) -> int | None:
+def _charge(instance: Instance | None, own: int | None, need: int | None) -> int | None:
     if instance is None:
         return 0
-    if not instance.ready:
-        return book.charge(instance, book.load_need(spec, preflight, entry))
-    return book.charge(instance, own)
+    return book.charge(instance, own if instance.ready else need)
 
 
 def _peak(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -> int | None:
