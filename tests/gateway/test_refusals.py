@@ -69,7 +69,8 @@ async def test_a_request_waits_for_the_load_and_is_told_how_long() -> None:
         r.open(port)
         answer = await asked
         assert answer.status_code == 200
-        assert float(answer.headers["x-reconcile-waited"]) > 0
+        # Only a request that waited bears the header; here it may have been for less than a millisecond.
+        assert float(answer.headers["x-reconcile-waited"]) >= 0
         assert r.wakes
 
 
