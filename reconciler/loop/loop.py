@@ -99,6 +99,8 @@ class Loop:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._wake = anyio.Event()
         self._late = False
+        #: While settling: the plan, made from what is free now, goes on with a load.
+        self._room = False
         self._stopping = False
         #: Whether something the manifest wants could not be done; the result of a run with `once`.
         self.blocked = False
@@ -196,6 +198,9 @@ class Loop:
 
     async def _decide(self, made: Plan, world: World, now: float) -> float | None:
         self._give_up_load()
+        if isinstance(self._state, machine.Settling) and isinstance(made.head, Load):
+            # What is free now is enough for what comes next, even if other programs took some of what came back.
+            self._room = True
         if self._stopping and isinstance(self._state, machine.Idle | machine.Settling):
             self._state = machine.advance(self._state, machine.Halt("asked to stop"), now)
             return None
@@ -245,12 +250,14 @@ class Loop:
         """Wait until the memory of what was stopped is seen to be back, or the time for that is over."""
         if expect is None:
             return machine.Deadline()
+        self._room = False
         with anyio.move_on_after(machine.SETTLE_SECONDS):
-            while True:
+            while not self._room:
                 available = (await anyio.to_thread.run_sync(read_memory)).available
                 if available is not None and available >= expect:
                     return machine.Recovered()
                 await anyio.sleep(SETTLE_POLL)
+            return machine.Recovered()
         log.warning("memory did not come back in time", seconds=machine.SETTLE_SECONDS)
         return machine.Deadline()
 
