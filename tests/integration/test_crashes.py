@@ -1,0 +1,110 @@
+"""Models that die: tried again at growing intervals, told with all that is known, and nobody else is disturbed."""
+
+import os
+import signal
+
+import pytest
+
+from manager import SOON, Manager, process_state
+from support import wait_for
+
+
+def test_crash_loops_are_bounded_and_told(manager: Manager) -> None:
+    """Four ways of never becoming ready beside two healthy models."""
+    warm = {"residency": "warm"}
+    manager.write(
+        {
+            "dies-at-once": manager.fake("dies-at-once", "--exit", "1", **warm),
+            "dies-loading": manager.fake(
+                "dies-loading", "--load", "5", "--exit", "-9", "--after", "0.3", **warm
+            ),
+            "exits-zero": manager.fake("exits-zero", "--exit", "0", **warm),
+            "missing": {
+                "engine": "command",
+                "command": ["/no/such/binary", "${port}"],
+                "memory": {"steady": "10MiB"},
+                **warm,
+            },
+            "dies-later": manager.fake("dies-later", **warm),
+            "fine": manager.fake("fine", **warm),
+        }
+    )
+    manager.start()
+    later, fine = manager.wait_ready("dies-later", "fine")
+
+    for name in ("dies-at-once", "dies-loading", "exits-zero"):
+        wait_for(lambda n=name: len(manager.log("load failed", model=n)) >= 3, SOON, f"three tries of {name}")
+    for name, told in (
+        ("dies-at-once", "exit code 1"),
+        ("dies-loading", "killed by SIGKILL (9)"),
+        ("exits-zero", "exit code 0"),
+    ):
+        found = manager.model(name)
+        assert told in found["last_error"], found["last_error"]
+        code = {"dies-at-once": "1", "dies-loading": "-9", "exits-zero": "0"}[name]
+        assert f"its last line: fake engine leaves with {code}" in found["last_error"]
+        waits = [line["next_try_in"] for line in manager.log("load failed", model=name)]
+        assert waits[:3] == pytest.approx([2.0, 4.0, 8.0], rel=0.1), "at most 5 starts in the first minute"
+        assert found["state"] == "failing"
+        assert 0 < found["retry_in"] <= 8
+        assert found["verdict"]["reason"] == "BackingOff"
+        assert "tries again in" in found["verdict"]["detail"]
+        [degraded] = [c for c in found["conditions"] if c["type"] == "Degraded"]
+        assert (degraded["status"], degraded["reason"]) == ("True", "Failing")
+    missing = manager.model("missing")
+    assert missing["verdict"]["reason"] == "NotStartable"
+    assert "/no/such/binary" in missing["verdict"]["detail"]
+    assert not manager.log("load", model="missing"), "what cannot be started is not tried"
+
+    os.kill(later, signal.SIGKILL)
+    manager.wait_model("dies-later", timeout=2, pid=None)  # without a request
+    died = manager.model("dies-later")
+    assert "killed by SIGKILL (9)" in died["last_error"]
+    assert died["state"] == "failing"
+    answer = manager.ask("dies-later")
+    assert answer.status_code == 200
+    assert answer.json()["pid"] != later
+
+    assert "Z" not in manager.children().values()
+    assert manager.wait_ready("fine") == [fine]
+    assert process_state(later) is None
+    assert [line["event"] for line in manager.log(model="fine")] == ["load", "loaded"]
+
+
+def test_a_request_for_a_model_that_backs_off_is_answered(manager: Manager) -> None:
+    """The first one hears what happened; those after it either wait for a try that is near or are told when."""
+    manager.write({"bad": manager.fake("bad", "--exit", "3")})
+    manager.start()
+    first = manager.ask("bad")
+    assert first.status_code == 502
+    error = first.json()["error"]
+    assert (error["code"], error["type"]) == ("load_failed", "server_error")
+    assert "exit code 3" in error["message"]
+    assert "its last line: fake engine leaves with 3" in error["message"]
+    assert first.headers["retry-after"] == "2"
+    second = manager.ask("bad")  # waits for the next try, 2 s later
+    assert second.status_code == 502
+    third = manager.ask("bad")
+    assert third.status_code == 502
+    fourth = manager.ask("bad", timeout=2)
+    assert (fourth.status_code, fourth.json()["error"]["code"]) == (503, "backing_off")
+    assert 5 < int(fourth.headers["retry-after"]) <= 8
+    assert "exit code 3" in fourth.json()["error"]["message"]
+    assert len(manager.log("load", model="bad")) == 3
+
+    manager.write({"bad": manager.fake("bad", "--repaired")})
+    wait_for(lambda: manager.status()["manifest"]["generation"] == 2, SOON, "the repaired manifest")
+    assert manager.ask("bad").status_code == 200, "an edit ends the back-off"
+
+
+def test_a_dead_server_with_living_workers_is_cleared_away(manager: Manager) -> None:
+    manager.write({"alpha": manager.fake("alpha", "--worker", residency="warm")})
+    manager.start()
+    [pid] = manager.wait_ready("alpha")
+    [worker] = set(manager.processes("alpha")) - {pid}
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: process_state(worker) in (None, "Z"), SOON, "the end of the worker")
+    manager.wait_ready("alpha")
+    [swept] = manager.log("evict", model="alpha")
+    assert swept["reason"] == "Crashed"
+    assert len(manager.processes("alpha")) == 2

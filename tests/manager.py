@@ -1,0 +1,452 @@
+"""A real `reconcile` process with directories and ports of its own, which leaves nothing running behind it."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import httpx
+
+from support import FAKE, free_port, get_json, wait_for
+
+RECONCILE = Path(sys.executable).with_name("reconcile")
+#: Deadline of everything that normally takes a fraction of a second, on a machine that is busy with other things.
+SOON = 15.0
+PORTS = 12
+CHAT = "/v1/chat/completions"
+MIB = 1 << 20
+
+
+def environment(pid: int) -> frozenset[str]:
+    """Return the `NAME=value` strings a process was started with; empty if it is gone."""
+    try:
+        return frozenset(
+            Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+        )
+    except OSError:
+        return frozenset()
+
+
+def command_line(pid: int) -> str:
+    """Return a process's arguments, joined; empty for a zombie or one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def process_state(pid: int) -> str | None:
+    """Return the letter the kernel gives a process's state; None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2]
+
+
+def running(pid: int) -> bool:
+    """Return whether a process is there and no zombie."""
+    return process_state(pid) not in (None, "Z", "X")
+
+
+def pids() -> list[int]:
+    """Return all pids of the machine."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def port_block(count: int) -> range:
+    """Return consecutive free ports below those the system hands out by itself."""
+    while True:
+        first = random.randrange(20000, 32000 - count)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return range(first, first + count)
+
+
+@dataclass
+class Manager:
+    """One manager on `root/manifests`, with `root/state` as its state directory unless told otherwise."""
+
+    #: Before each look at the status while waiting: a look takes milliseconds of the processor on both sides.
+    PAUSE: ClassVar[float] = 0.03
+
+    root: Path
+    state_dir: Path = field(default_factory=Path)
+    gateway_port: int = field(default_factory=free_port)
+    ports: range = field(default_factory=lambda: port_block(PORTS))
+    #: Added to the environment of the manager.
+    env: Mapping[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.manifests = self.root / "manifests"
+        if self.state_dir == Path():
+            self.state_dir = self.root / "state"
+        self.manifests.mkdir(parents=True, exist_ok=True)
+        self.output = self.root / "manager.log"
+        self.others: list[subprocess.Popen[bytes]] = []
+        self.client = httpx.Client(trust_env=False, timeout=30, base_url=self.url)
+
+    # -- the manifest ---------------------------------------------------------------------------------------------
+
+    @property
+    def file(self) -> Path:
+        """The one file of the manifest."""
+        return self.manifests / "models.yaml"
+
+    def tag(self, model: str) -> str:
+        """Return a word on the command line of this manager's `model` that is on no other's."""
+        return f"{self.root}/process-of-{model}."
+
+    def fake(
+        self, model: str, *options: str, size: int = 50, port: int | None = None, **keys: object
+    ) -> dict[str, object]:
+        """Return the manifest entry of a fake engine of `size` MiB; `options` are its own, `keys` the manifest's."""
+        number = "${port}" if port is None else str(port)
+        command = [*FAKE, "--port", number, "--tag", self.tag(model), *options]
+        entry: dict[str, object] = {
+            "engine": "command",
+            "command": command,
+            "memory": {"steady": f"{size}MiB"},
+        }
+        if port is not None:
+            entry["port"] = port
+        return entry | keys
+
+    def text(self, models: Mapping[str, Mapping[str, object]], memory: int = 1000, **top: object) -> str:
+        """Return a manifest, a model a line, whose models may hold `memory` MiB together."""
+        machine = {"memory": f"{memory}MiB", "reserve": "0MiB", "ports": f"{self.ports[0]}-{self.ports[-1]}"}
+        lines = ["apiVersion: reconciler/v1", f"machine: {json.dumps(machine)}"]
+        lines += [f"{key}: {json.dumps(value)}" for key, value in top.items()]
+        lines += [
+            "models:",
+            *(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in models.items()),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def write(self, models: Mapping[str, Mapping[str, object]], memory: int = 1000, **top: object) -> None:
+        """Save a manifest as `text` makes it, in one step."""
+        draft = self.root / "draft.yaml"
+        draft.write_text(self.text(models, memory, **top))
+        draft.replace(self.file)
+
+    # -- the process ----------------------------------------------------------------------------------------------
+
+    def command(self, *options: str) -> list[str]:
+        """Return the command line that runs the loop."""
+        return [str(RECONCILE), str(self.manifests), "--state-dir", str(self.state_dir), *options]
+
+    def launch(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start the program on this manifest; its working directory is `/`, and it is ended with the rest."""
+        with self.output.open("ab") as out:
+            process = subprocess.Popen(
+                self.command(*options),
+                cwd="/",
+                env={**os.environ, **self.env},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+        self.others.append(process)
+        return process
+
+    def start(self) -> Self:
+        """Start the manager and return once it has published what it sees."""
+        self.process = self.launch("--listen", f"127.0.0.1:{self.gateway_port}")
+        wait_for(self.answers, SOON, "a manager that answers")
+        return self
+
+    def answers(self) -> bool:
+        """Return whether the manager has turned once; fail if it has ended instead."""
+        assert self.process is not None
+        code = self.process.poll()
+        assert code is None, f"the manager ended with {code}: {self.output.read_text()}"
+        time.sleep(self.PAUSE)
+        health = get_json(f"{self.url}/healthz", 5)
+        return isinstance(health, dict) and health.get("status") == "ok"
+
+    @property
+    def pid(self) -> int:
+        """The pid of the manager."""
+        assert self.process is not None
+        return self.process.pid
+
+    def kill(self) -> None:
+        """End the manager as a crash would: SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(SOON)
+
+    def stop(self, timeout: float = SOON) -> int:
+        """Ask the manager to end and return its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def cli(
+        self, *words: str, timeout: float = SOON, paths: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `reconcile WORDS`, with this manifest and state directory if `paths`; return what it said."""
+        command = (
+            self.command(*words) if paths else [str(RECONCILE), *words, "--state-dir", str(self.state_dir)]
+        )
+        return subprocess.run(
+            command, cwd="/", env={**os.environ, **self.env}, capture_output=True, text=True, timeout=timeout
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.close()
+        for process in self.others:
+            if process.poll() is None:
+                process.kill()
+            process.wait(SOON)
+        for pid in self.ours():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not self.ours(), SOON, "the end of everything this manager started")
+        if error is not None:
+            print(self.output.read_text() if self.output.exists() else "the manager said nothing")
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where the gateway listens."""
+        return f"http://127.0.0.1:{self.gateway_port}"
+
+    def status(self) -> dict[str, Any]:
+        """Return the status document."""
+        answer = self.client.get("/api/v1/status")
+        answer.raise_for_status()
+        document: dict[str, Any] = answer.json()
+        return document
+
+    def model(self, name: str) -> dict[str, Any]:
+        """Return one model of the status document."""
+        found: dict[str, Any] = next(m for m in self.status()["models"] if m["name"] == name)
+        return found
+
+    def wait_model(self, name: str, timeout: float = SOON, **wanted: object) -> dict[str, Any]:
+        """Wait until the model's status has these values; return it."""
+
+        def look() -> dict[str, Any] | None:
+            time.sleep(self.PAUSE)
+            found = self.model(name)
+            return found if all(found[key] == value for key, value in wanted.items()) else None
+
+        found = wait_for(look, timeout, f"{name} with {wanted}")
+        assert found is not None
+        return found
+
+    def wait_ready(self, *names: str, timeout: float = SOON) -> list[int]:
+        """Wait until these models are ready; return their pids."""
+        return [int(self.wait_model(name, timeout, state="ready")["pid"]) for name in names]
+
+    def wait_calm(self, timeout: float = SOON) -> dict[str, Any]:
+        """Wait until the plan is empty and nothing is in flight; return the status."""
+
+        def look() -> dict[str, Any] | None:
+            time.sleep(self.PAUSE)
+            plan, status = self.client.get("/api/v1/plan").json(), self.status()
+            return status if status["action"] is None and not plan["changes"] else None
+
+        found = wait_for(look, timeout, "nothing left to do")
+        assert found is not None
+        return found
+
+    def processes(self, model: str) -> list[int]:
+        """Return the pids of the running processes of a model, whoever started them, from the process table."""
+        return [pid for pid in pids() if self.tag(model) in command_line(pid)]
+
+    def ours(self) -> list[int]:
+        """Return the running processes that carry the mark of this state directory."""
+        try:
+            mark = f"RECONCILER_OWNER={(self.state_dir / 'owner').read_text().strip()}"
+        except OSError:
+            return []
+        return [pid for pid in pids() if mark in environment(pid) and running(pid)]
+
+    def children(self) -> dict[int, str]:
+        """Return the manager's child processes with the letter of their state."""
+        found = {}
+        for pid in pids():
+            with suppress(OSError):
+                text = Path(f"/proc/{pid}/stat").read_text()
+                state, parent = text[text.rindex(")") + 2 :].split()[:2]
+                if int(parent) == self.pid:
+                    found[pid] = state
+        return found
+
+    def log(self, event: str | None = None, **wanted: object) -> list[dict[str, Any]]:
+        """Return the manager's log lines, or those of one event that have these values."""
+        lines = []
+        for text in self.output.read_text().splitlines() if self.output.exists() else ():
+            with suppress(ValueError):
+                lines.append(json.loads(text))
+        return [
+            line
+            for line in lines
+            if (event is None or line.get("event") == event)
+            and all(line.get(key) == value for key, value in wanted.items())
+        ]
+
+    def wait_log(self, event: str, timeout: float = SOON, **wanted: object) -> dict[str, Any]:
+        """Wait for a log line and return it."""
+        return wait_for(lambda: self.log(event, **wanted), timeout, f"the log line {event} {wanted}")[0]
+
+    def steps(self) -> list[str]:
+        """Return what was begun and finished, in order: `load alpha`, `loaded alpha`, `evict alpha` ..."""
+        kinds = ("load", "loaded", "load failed", "evict", "evicted", "given up", "model died", "adopted")
+        return [f"{line['event']} {line['model']}" for line in self.log() if line.get("event") in kinds]
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def ask(self, model: str, timeout: float = 30, **more: object) -> httpx.Response:
+        """Send one chat request and return the answer."""
+        return self.client.post(CHAT, json=chat(model, **more), timeout=timeout)
+
+    def port_of(self, model: str) -> int:
+        """Return the port of a loaded model."""
+        return int(self.model(model)["port"])
+
+
+def chat(model: str, **more: object) -> dict[str, object]:
+    """Return the body of a chat request."""
+    return {"model": model, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, **more}
+
+
+class Background(threading.Thread):
+    """Something done in a thread; `result` waits for it and raises what it raised."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do the work and keep what it raises."""
+        try:
+            self.work()
+        except BaseException as error:  # raised again by whoever waits
+            self.error = error
+
+    def work(self) -> None:
+        """Do the work."""
+        raise NotImplementedError
+
+    def finish(self, timeout: float = SOON) -> Self:
+        """Wait for the end; raise what went wrong."""
+        self.join(timeout)
+        assert not self.is_alive(), f"not finished within {timeout:g} s"
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+class Asking(Background):
+    """One chat request on its way."""
+
+    def __init__(self, manager: Manager, model: str, **more: object) -> None:
+        super().__init__()
+        self.manager, self.model, self.more = manager, model, more
+        self.answer: httpx.Response | None = None
+        self.seconds = 0.0
+        self.start()
+
+    def work(self) -> None:
+        began = time.monotonic()
+        with httpx.Client(trust_env=False, timeout=60, base_url=self.manager.url) as client:
+            self.answer = client.post(CHAT, json=chat(self.model, **self.more))
+        self.seconds = time.monotonic() - began
+
+    def status(self, timeout: float = 30) -> int:
+        """Wait for the answer and return its status."""
+        self.finish(timeout)
+        assert self.answer is not None
+        return self.answer.status_code
+
+
+class Streaming(Background):
+    """An open stream: counts the events that arrive."""
+
+    def __init__(self, url: str, model: str) -> None:
+        super().__init__()
+        self.url, self.model = url, model
+        self.events: list[dict[str, Any]] = []
+        self.done = False
+        self._client = httpx.Client(trust_env=False, timeout=60)
+        self.start()
+        wait_for(lambda: self.events or self.error, SOON, "the first event of a stream")
+
+    def work(self) -> None:
+        with (
+            self._client as client,
+            client.stream("POST", self.url + CHAT, json=chat(self.model, stream=True)) as answer,
+        ):
+            assert answer.status_code == 200, answer.read()
+            for line in answer.iter_lines():
+                if line == "data: [DONE]":
+                    self.done = True
+                elif line.startswith("data: "):
+                    self.events.append(json.loads(line.removeprefix("data: ")))
+
+    def whole(self, timeout: float = 30) -> list[int]:
+        """Wait for the end of a stream that must not have been cut; return the numbers of its events."""
+        self.finish(timeout)
+        assert self.done, "the stream ended early"
+        return [event["n"] for event in self.events if "n" in event]
+
+
+class Sampler(Background):
+    """Looks into the process table every 20 ms, independently of the manager."""
+
+    EVERY = 0.02
+
+    def __init__(self, tags: Mapping[str, str]) -> None:
+        super().__init__()
+        self.tags = tags
+        #: One entry a look: how many processes each of the models had; those with none are left out.
+        self.seen: list[dict[str, int]] = []
+        self._over = threading.Event()
+
+    def work(self) -> None:
+        while not self._over.wait(self.EVERY):
+            lines = [command_line(pid) for pid in pids()]
+            counts = {name: sum(tag in line for line in lines) for name, tag in self.tags.items()}
+            self.seen.append({name: count for name, count in counts.items() if count})
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.finish()
+
+    def most(self, names: Iterable[str]) -> int:
+        """Return the largest number of processes these models had together in one look."""
+        wanted = list(names)
+        return max((sum(look.get(name, 0) for name in wanted) for look in self.seen), default=0)
+
+    def of(self, name: str) -> int:
+        """Return in how many looks the model was there."""
+        return sum(name in look for look in self.seen)
