@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import anyio
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -464,5 +464,7 @@ class Interleavings(RuleBasedStateMachine):
         self.loop.close()
 
 
-Interleavings.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+Interleavings.TestCase.settings = settings(
+    max_examples=200, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 TestInterleavings = Interleavings.TestCase

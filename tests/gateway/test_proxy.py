@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from gateway_rig import CHAT, receive_until, request, rig, scripted, sha256, snapshot
 from reconciler.core.types import ModelSpec
 from reconciler.manifest.applied import RequestLimits
-from support import free_port, get_json
+from support import get_json
 
 pytestmark = pytest.mark.anyio
 
@@ -250,9 +251,15 @@ async def test_a_broken_answer_with_a_length_is_cut_short() -> None:
 async def test_an_engine_that_is_not_there_is_a_502_with_its_last_words(tmp_path: Path) -> None:
     log = tmp_path / "chat.log"
     log.write_text("ready\nfatal: out of memory, started with --api-key CANARY\x1b[0m\n--- ended\n\n")
+    with socket.socket() as nobody:  # bound, so that nobody else takes the port, but not listening
+        nobody.bind(("127.0.0.1", 0))
+        await ask_nobody(nobody.getsockname()[1], log)
+
+
+async def ask_nobody(port: int, log: Path) -> None:
     async with rig() as r:
         r.publish(snapshot(ModelSpec("chat", "d"), log_paths={"chat": str(log)}))
-        r.open(free_port())
+        r.open(port)
         answer = await r.post(ASK)
         assert answer.status_code == 502
         error = answer.json()["error"]
