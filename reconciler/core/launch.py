@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 
@@ -35,7 +35,7 @@ class LaunchSpec:
     model: str
     engine: str
     #: argv of the `command` engine, or the server binary (one item) another engine should use; empty = its default.
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = field(default=(), repr=False)
     #: Absolute path of the weights; None for engines that need none.
     weights: str | None = None
     role: Role = Role.CHAT
@@ -49,8 +49,9 @@ class LaunchSpec:
     load_mode: LoadMode = LoadMode.AUTO
     #: Working directory of the process, absolute.
     cwd: str = "/"
-    env: tuple[tuple[str, str], ...] = ()
-    args: tuple[str, ...] = ()
+    #: Neither of these is shown by `repr`: they may hold secrets.
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
     #: A fixed port, or None for one from the machine's range.
     port: int | None = None
     #: Path that answers 200 when a `command` server is ready.
