@@ -50,6 +50,37 @@ def describe(content: Content) -> tuple[str | None, bool]:
     return commit[:7], any(line and not line.startswith("#") for line in lines)
 
 
+def pulse(content: Content) -> tuple[int, ...]:
+    """Return something that differs once a commit or an `add` was made where the files lie. Cheap; blocks.
+
+    The times of the repository's own files; () outside one.
+    """
+    for directory in {file.directory for file in content.files}:
+        for above in (directory, *directory.parents):
+            if (above / ".git").exists():
+                home = _git_directory(above / ".git")
+                return tuple(_modified(home / name) for name in ("HEAD", "index", "logs/HEAD"))
+    return ()
+
+
+def _git_directory(entry: Path) -> Path:
+    """Return the directory behind `.git`, which in a linked work tree is a file that names it."""
+    if entry.is_dir():
+        return entry
+    try:
+        named = entry.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
+    except OSError:
+        return entry
+    return (entry.parent / named) if named else entry
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 _STATUS: Final = (
     "status",
     "--porcelain=v2",

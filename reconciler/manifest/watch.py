@@ -6,7 +6,7 @@ that nobody announces (network mounts, a file of the same size and time) is foun
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -18,6 +18,7 @@ import structlog
 # Not `watchfiles.watch`: it does not tell when it has begun to listen, and a save before that would go unseen.
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
+from reconciler.manifest import git
 from reconciler.manifest.applied import Applied
 from reconciler.manifest.diagnostics import ManifestError
 from reconciler.manifest.files import Content, manifest_paths, read_content
@@ -66,6 +67,8 @@ class ManifestWatcher:
         self._published = Published()
         self._also: tuple[str, ...] = ()
         self._pending: _Pending | None = None
+        self._applied: Applied | None = None
+        self._pulse: tuple[int, ...] = ()
 
     async def run(self, publish: Callable[[Result], None]) -> None:
         """Watch until cancelled. `publish` is called on the event loop, once for each distinct content."""
@@ -103,6 +106,7 @@ class ManifestWatcher:
         content = await anyio.to_thread.run_sync(read_content, self.path, self._also)
         if content.digest == self._published.digest:
             self._pending = None
+            await self._look_at_git(content, publish)
             return
         pending = self._pending
         if pending is None or pending.digest != content.digest:
@@ -115,7 +119,21 @@ class ManifestWatcher:
             return
         self._pending = None
         self._published = self._published.after(pending.result, pending.content)
+        self._applied = pending.result if isinstance(pending.result, Applied) else None
+        self._pulse = await anyio.to_thread.run_sync(git.pulse, content)
         publish(pending.result)
+
+    async def _look_at_git(self, content: Content, publish: Callable[[Result], None]) -> None:
+        """Publish the same manifest anew when only its commit has changed: it was committed after it was saved."""
+        pulse = await anyio.to_thread.run_sync(git.pulse, content)
+        if self._applied is None or pulse == self._pulse:
+            return
+        self._pulse = pulse
+        commit, dirty = await anyio.to_thread.run_sync(git.describe, content)
+        source = replace(self._applied.source, git_commit=commit, git_dirty=dirty)
+        if source != self._applied.source:
+            self._applied = replace(self._applied, source=source)
+            publish(self._applied)
 
     def _apply(self, content: Content) -> tuple[Result, Content]:
         """Validate; return the result, and the content with a digest that covers whatever else was read. Blocks."""

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -319,25 +320,11 @@ async def test_what_nobody_announces_is_found_by_the_slow_look(
         assert watcher.mode == "notify"
 
 
-async def test_from_save_to_publish_it_takes_little_time(tmp_path: Path) -> None:
-    target = tmp_path / "m.yaml"
-    target.write_bytes(text())
-    times = []
-    async with watching(target) as (seen, _):
-        for i in range(7):
-            begun = time.monotonic()
-            rename(target, text(f"w{i}"))
-            await seen.until_beta(f"w{i}")
-            times.append(time.monotonic() - begun)
-    # 60 ms is the aim on an idle machine; a busy one gets four times that.
-    assert sorted(times)[3] < 0.24
-
-
-async def test_it_ends_promptly(tmp_path: Path) -> None:
+async def test_it_ends_when_cancelled(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_bytes(text())
-    async with watching(tmp_path / "m.yaml"):
-        begun = time.monotonic()
-    assert time.monotonic() - begun < 1
+    with anyio.fail_after(10):
+        async with watching(tmp_path / "m.yaml"):
+            pass
 
 
 def test_only_what_matters_wakes_it(tmp_path: Path) -> None:
@@ -353,3 +340,25 @@ def test_a_loop_of_links_ends(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert str(tmp_path) in watch_set(tmp_path / "a" / "m.yaml", []).directories
+
+
+async def test_a_commit_after_the_save_is_told_of_without_a_change_of_the_text(tmp_path: Path) -> None:
+    target = tmp_path / "models.yaml"
+    target.write_bytes(text())
+
+    def run_git(*arguments: str) -> None:
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True, capture_output=True)
+
+    run_git("init", "-q")
+    run_git("add", "models.yaml")
+    async with watching(target, slow=0.05) as (seen, _):
+        run_git("commit", "-q", "-m", "first")
+        await wait_for_async(lambda: len(seen) == 2, 5, "the commit")
+        first, second = seen
+        assert isinstance(first, Applied)
+        assert isinstance(second, Applied)
+        assert first.digest == second.digest
+        assert first.source.git_commit is None
+        assert second.source.git_commit is not None
+        assert not second.source.git_dirty
