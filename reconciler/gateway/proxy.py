@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 import httpx
@@ -15,7 +16,7 @@ from reconciler.gateway.lastline import last_line
 from reconciler.gateway.naming import header_form, resolve
 from reconciler.gateway.reply import Reply
 from reconciler.gateway.upstream import Headers, UpstreamPool, build_request
-from reconciler.leases import Lease, LeaseBook, LeaseRefused
+from reconciler.leases import Lease, LeaseBook, LeaseRefused, Refusal
 from reconciler.manifest.applied import RequestLimits
 
 
@@ -108,7 +109,7 @@ class _Task:
                 async with self.proxy.book.lease(self.model) as lease:
                     await self._exchange(lease)
             except LeaseRefused as refused:
-                error = ApiError.refused(refused.refusal)
+                error = ApiError.refused(self._with_reason(refused.refusal))
             except ApiError as failed:
                 error = failed
             except httpx.TransportError as failed:
@@ -120,6 +121,15 @@ class _Task:
             error = await self._broken(broken)
         if error is not None:
             await self.reply.fail(error, self.extra)
+
+    def _with_reason(self, refusal: Refusal) -> Refusal:
+        """Add to "waited too long" what the last plan says of the model: nobody waits without a reason."""
+        snapshot = self.proxy.board.snapshot
+        verdict = snapshot.plan.verdict(self.model) if snapshot is not None else None
+        if refusal.code != "queue_timeout" or verdict is None:
+            return refusal
+        reason = f"{verdict.reason.value}: {verdict.detail}" if verdict.detail else verdict.reason.value
+        return replace(refusal, message=f"{refusal.message} ({reason})")
 
     async def _exchange(self, lease: Lease) -> None:
         cut: Callable[[], None] = lambda: self.stop(Ending.CUT)  # noqa: E731

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway_rig import CHAT, receive_until, request, rig, scripted, snapshot
-from reconciler.core.types import ModelSpec
+from reconciler.core.types import Account, ModelSpec, Outcome, Plan, Reason, Verdict
 from reconciler.leases import QueueLimits, Refusal
 from reconciler.manifest.applied import RequestLimits
 from support import wait_for_async
@@ -92,9 +92,12 @@ async def test_one_more_than_the_queue_takes_is_refused_at_once() -> None:
 
 async def test_a_wait_that_runs_out_is_a_503() -> None:
     async with rig() as r:
-        r.publish(snapshot(ModelSpec("chat", "d"), limits=RequestLimits(queue=QueueLimits(2, 0.05))))
+        verdict = Verdict("chat", Outcome.BLOCKED, Reason.VICTIMS_BUSY, detail="2.0 GiB short")
+        limits = RequestLimits(queue=QueueLimits(2, 0.05))
+        r.publish(snapshot(ModelSpec("chat", "d"), limits=limits, plan=Plan(0, 1, Account(), (), (verdict,))))
         answer = await r.post(ASK)
         assert (answer.status_code, error_of(answer)["code"]) == (503, "queue_timeout")
+        assert error_of(answer)["message"].endswith("(VictimsBusy: 2.0 GiB short)")
         assert int(answer.headers["retry-after"]) >= 1
         await r.idle()
 
