@@ -208,12 +208,25 @@ class Loop:
         if isinstance(decision, machine.Wait):
             if self._options.once and isinstance(self._state, machine.Idle):
                 self._converged(made, now)
-            return decision.until
+            return min(
+                (t for t in (decision.until, self._end_of_use(world, now)) if t is not None), default=None
+            )
         if self._late:
             # After a suspend every age and deadline lies: the next turn acts on what it has read itself.
             return now
         await self._begin(made, world, now)
         return None
+
+    def _end_of_use(self, world: World, now: float) -> float | None:
+        """Return when to look whether models in use have come to rest: the end of a request wakes nobody.
+
+        Looking once in each idle time is enough to be in time for its end.
+        """
+        used = {d.model for d in world.observation.demands if d.active > 0}
+        times = [
+            m.idle_ttl for m in self._applied.manifest.models if m.name in used and m.idle_ttl is not None
+        ]
+        return now + max(min(times), BUSY_TICK) if times else None
 
     async def _begin(self, made: Plan, world: World, now: float) -> None:
         specs = {m.name: m for m in self._applied.manifest.models}
