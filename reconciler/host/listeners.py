@@ -7,15 +7,17 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from reconciler.host.identity import LINUX, Process
+from reconciler.host.identity import LINUX, Process, alive
 from reconciler.host.tree import Mark, members
 
 _LISTEN: Final = "0A"
+_SYN_RECEIVED: Final = "03"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -89,6 +91,11 @@ def owns_port(process: Process, mark: Mark, port: int) -> PortProof:
     A stranger beside us on the same port (in the other address family, or sharing it) makes it STRANGER: a client
     might reach that one.
     """
+    # Nearly always the started process listens, and nobody else: then no other process need be read about.
+    alone = _held_by([process.pid]) if alive(process) else ()
+    mine = [found for found in alone if found.port == port and found.on_loopback]
+    if mine and not _unclaimed(port, alone):
+        return PortProof(PortOwner.OURS, port, pid=process.pid)
     held = _held_by(p.pid for p in members(process, mark))
     mine = [found for found in held if found.port == port and found.on_loopback]
     others: list[Listener] = []
@@ -163,15 +170,23 @@ def _kernel_table() -> dict[int, tuple[str, int]]:
     found = {}
     for name in ("tcp", "tcp6"):
         try:
-            lines = Path(f"/proc/net/{name}").read_text(encoding="ascii").splitlines()[1:]
+            with Path(f"/proc/net/{name}").open(encoding="ascii") as lines:
+                next(lines, "")
+                for fields in takewhile(_may_listen, map(str.split, lines)):
+                    if fields[3] == _LISTEN:
+                        address, _, port = fields[1].partition(":")
+                        found[int(fields[9])] = (_address(address), int(port, 16))
         except OSError:
             continue  # a kernel without IPv6
-        for line in lines:
-            fields = line.split()
-            if fields[3] == _LISTEN:
-                address, _, port = fields[1].partition(":")
-                found[int(fields[9])] = (_address(address), int(port, 16))
     return found
+
+
+def _may_listen(fields: list[str]) -> bool:
+    """Tell whether a line is still among the listening sockets, which the kernel lists before all others.
+
+    Those of closed connections alone can be thousands. Old kernels put half-open ones behind their listener.
+    """
+    return fields[3] in (_LISTEN, _SYN_RECEIVED)
 
 
 def _address(text: str) -> str:
