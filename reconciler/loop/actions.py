@@ -24,9 +24,13 @@ from reconciler.loop.observe import Observer
 from reconciler.memory.host import read_memory
 from reconciler.store import AsyncStore, LaunchRecord
 
-#: Pause between two readiness probes: short at first, so that a model ready in 0.1 s is not kept waiting.
+#: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
+#: 0.1 s nor one ready in a minute is kept waiting for more than that share of it.
+PROBE_SHARE: Final = 0.03
 PROBE_FIRST: Final = 0.005
 PROBE_CAP: Final = 0.25
+#: Seconds between two looks at who listens, for a server that does not answer on its port.
+PROOF_SECONDS: Final = 0.5
 #: How much may come and go on a machine at any time; memory short of its expectation by this much is back.
 SETTLE_SLACK: Final = 64 << 20
 #: What holders of cut leases get to leave.
@@ -143,7 +147,8 @@ class Actions:
     async def _until_ready(self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None]) -> None:
         """Return when the model answers on a port that is proved ours; `note` what each probe saw. Raises LoadError."""
         engine = registry.get(spec.engine)
-        pause = PROBE_FIRST
+        began = self._clock()
+        prove_at = began + PROOF_SECONDS
         while True:
             if launch.exit is not None:
                 ended, what = launch.exit, "the process ended before it was ready"
@@ -154,7 +159,8 @@ class Actions:
             if probe.readiness is Readiness.FAILED:
                 raise LoadError(f"the server will not become ready: {probe.detail}")
             note(probe.detail or "it does not listen yet")
-            if probe.readiness is Readiness.READY or pause >= PROBE_CAP:
+            if probe.readiness is Readiness.READY or self._clock() >= prove_at:
+                prove_at = self._clock() + PROOF_SECONDS
                 proof = await anyio.to_thread.run_sync(
                     self._host.owns_port, launch.process, launch.id, launch.port
                 )
@@ -164,9 +170,9 @@ class Actions:
                     return
                 if proof.owner is PortOwner.OTHER_PORT:
                     note(proof.message)
-            with anyio.move_on_after(pause):
+            pause = (self._clock() - began) * PROBE_SHARE
+            with anyio.move_on_after(min(PROBE_CAP, max(PROBE_FIRST, pause))):
                 await launch.exited.wait()
-            pause = min(PROBE_CAP, pause * 1.5)
 
     async def _admit(self, launch: Launch, spec: LaunchSpec) -> None:
         """Open a model that answers: first to those who wait, then to the account."""
