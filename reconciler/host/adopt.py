@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from reconciler.host.identity import Process, alive, boot_id, process_table
+from reconciler.boot import boot_id
+from reconciler.host.identity import Process, alive, process_table
 from reconciler.host.tree import Mark, members
 
 

@@ -1,7 +1,5 @@
 """Who a process is: its pid together with its start time, which no later owner of the same pid can share."""
 
-import ctypes
-import ctypes.util
 import os
 import sys
 from collections.abc import Iterable
@@ -99,22 +97,3 @@ def read_environ(pid: int) -> frozenset[bytes]:
         return frozenset(f"{name}={value}".encode() for name, value in found.environ().items())
     except (psutil.Error, OSError):
         return frozenset()
-
-
-def boot_id() -> str:
-    """Return an id that changes with every boot; empty if the system tells none. Blocking (one small read)."""
-    if not LINUX:
-        return _boot_session()
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def _boot_session() -> str:
-    library = ctypes.CDLL(ctypes.util.find_library("c"))
-    size = ctypes.c_size_t(128)
-    value = ctypes.create_string_buffer(size.value)
-    if library.sysctlbyname(b"kern.bootsessionuuid", value, ctypes.byref(size), None, 0) != 0:
-        return ""
-    return value.value.decode("ascii", "replace")

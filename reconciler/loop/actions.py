@@ -11,12 +11,13 @@ import httpx
 import structlog
 
 from reconciler.board import Progress
+from reconciler.boot import boot_id
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import RECOVERED_SHARE, Aborted, Event, Exited, Failed, Ready
 from reconciler.core.types import Evict, Load, ModelSpec
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
-from reconciler.host import Host, HostError, PortOwner, Ports, StopError, boot_id
+from reconciler.host import Host, HostError, PortOwner, Ports, StopError
 from reconciler.leases import Endpoint, LeaseBook
 from reconciler.loop.failures import describe
 from reconciler.loop.launches import Launch, Launches
@@ -149,6 +150,7 @@ class Actions:
         engine = registry.get(spec.engine)
         began = self._clock()
         prove_at = began + PROOF_SECONDS
+        elsewhere = ""
         while True:
             if launch.exit is not None:
                 ended, what = launch.exit, "the process ended before it was ready"
@@ -158,7 +160,7 @@ class Actions:
             probe = await engine.probe(spec, launch.base_url, self.http)
             if probe.readiness is Readiness.FAILED:
                 raise LoadError(f"the server will not become ready: {probe.detail}")
-            note(probe.detail or "it does not listen yet")
+            note(elsewhere or probe.detail or "it does not listen yet")
             if probe.readiness is Readiness.READY or self._clock() >= prove_at:
                 prove_at = self._clock() + PROOF_SECONDS
                 proof = await anyio.to_thread.run_sync(
@@ -168,8 +170,7 @@ class Actions:
                     raise LoadError(proof.message)
                 if probe.readiness is Readiness.READY and proof.owner is PortOwner.OURS:
                     return
-                if proof.owner is PortOwner.OTHER_PORT:
-                    note(proof.message)
+                elsewhere = proof.message if proof.owner is PortOwner.OTHER_PORT else ""
             pause = (self._clock() - began) * PROBE_SHARE
             with anyio.move_on_after(min(PROBE_CAP, max(PROBE_FIRST, pause))):
                 await launch.exited.wait()

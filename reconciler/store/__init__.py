@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reconciler.store.boot import boot_id
     from reconciler.store.ledger import EventRecord, Store
     from reconciler.store.paths import DATABASE, RUN_FILE, state_dir
     from reconciler.store.readonly import peek
@@ -23,7 +22,6 @@ __all__ = [
     "LaunchRecord",
     "NewerSchemaError",
     "Store",
-    "boot_id",
     "peek",
     "state_dir",
 ]
@@ -36,7 +34,6 @@ _HOMES = {
     "NewerSchemaError": "schema",
     "RUN_FILE": "paths",
     "Store": "ledger",
-    "boot_id": "boot",
     "peek": "readonly",
     "state_dir": "paths",
 }

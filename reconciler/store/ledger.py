@@ -8,8 +8,8 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
+from reconciler.boot import boot_id as this_boot
 from reconciler.core.types import LedgerEntry
-from reconciler.store.boot import boot_id as this_boot
 from reconciler.store.database import open_database
 from reconciler.store.records import LaunchRecord
 

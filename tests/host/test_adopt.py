@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.host import Host, Process, boot_id, identify
+from reconciler.boot import boot_id
+from reconciler.host import Host, Process, identify
 from reconciler.store.records import LaunchRecord
 
 from .conftest import Bench, Launched

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.boot import boot_id
 from reconciler.core.types import LedgerEntry
-from reconciler.store import AsyncStore, LaunchRecord, NewerSchemaError, Store, boot_id, peek, state_dir
+from reconciler.store import AsyncStore, LaunchRecord, NewerSchemaError, Store, peek, state_dir
 from reconciler.store.schema import MIGRATIONS, TABLES, DamagedError
 
 
