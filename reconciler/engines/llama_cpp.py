@@ -19,9 +19,9 @@ from reconciler.memory.gguf import WeightsError, find_weights
 
 #: Bytes a server holds beyond weights and context: interpreter, libraries' data, HTTP threads, compute buffers.
 #: Measured on Linux on the CPU as committed + warm - weights - context, after prompts that fill the context:
-#: 16 MiB with 2 layers and 259 tokens of vocabulary, 48-53 MiB with 49 thousand (SmolLM2-135M), 85 MiB with 262
+#: 16 MiB with 2 layers and 259 tokens of vocabulary, 48-53 MiB with 49 thousand (SmolLM2-135M), 107 MiB with 262
 #: thousand (gemma-3-270m). This is above all of them; what is measured of the running model counts where it is more.
-OVERHEAD: Final = 96 * 1024 * 1024
+OVERHEAD: Final = 128 * 1024 * 1024
 _LAUNCHER: Final = "reconciler.engines.llama_launcher"
 _NO_SERVER: Final = (
     "there is no llama.cpp server: install one of `pip install 'reconciler[llama]'` (embedded) "
