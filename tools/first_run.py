@@ -144,17 +144,32 @@ def greet(loop: psutil.Process, directory: Path, manifest: Path) -> int:
 
 
 def wait_for_gateway(loop: psutil.Process, directory: Path) -> str:
-    """Return the gateway's address as the loop noted it. Raises `FirstRunError`."""
+    """Return the gateway's address once the loop has looked at the machine. Raises `FirstRunError`."""
     deadline = time.monotonic() + UP_SECONDS
     while time.monotonic() < deadline and runs(loop):
-        try:
-            note = json.loads((directory / RUN_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            note = {}
-        if note.get("pid") == loop.pid:
-            return str(note["url"])
+        url = noted_address(loop.pid, directory)
+        if url is not None and turns(url):
+            return url
         time.sleep(_POLL)
     raise FirstRunError(f"was not sent: the gateway did not come up within {UP_SECONDS} s.")
+
+
+def noted_address(pid: int, directory: Path) -> str | None:
+    """Return the address that the loop with this pid has noted in its state directory."""
+    try:
+        note = json.loads((directory / RUN_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return str(note["url"]) if note["pid"] == pid else None
+
+
+def turns(url: str) -> bool:
+    """Return whether the gateway answers and its loop has made its first pass."""
+    try:
+        with _OPENER.open(f"{url}/healthz", timeout=5):
+            return True
+    except (OSError, HTTPException):
+        return False
 
 
 def runs(process: psutil.Process) -> bool:
@@ -229,7 +244,7 @@ def reason(body: bytes) -> str:
 def what_next(url: str, manifest: Path) -> None:
     """Say what to try now."""
     names = {m["id"] for m in call(url, "/v1/models")["data"]}
-    lines = [f"Clients that speak OpenAI's API use {url}/v1 (any API key)."]
+    lines = [f"Clients that speak OpenAI's API: give them the base URL {url}/v1."]
     if {"chat", "long"} <= names:
         lines.append(
             'Ask the second model: the same curl line with "model": "long". Both do not fit, so chat gives way.\n'

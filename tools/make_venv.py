@@ -133,8 +133,8 @@ def pip(repository: Path, folder: Path, arguments: Sequence[str]) -> None:
     command = [str(python_in(folder)), "-m", "pip", "install", "--disable-pip-version-check", *arguments]
     if subprocess.run(command, cwd=repository, check=False).returncode != 0:
         raise SetupError(
-            "pip failed; its message is above. Is there a network, and does pip reach its index "
-            "(`pip config list`)? Run the same command again to retry"
+            "pip failed; its message is above (without a network it may speak of missing or conflicting versions). "
+            "Does pip reach its index (`pip config list`)? Run the same command again to retry"
         )
 
 
