@@ -14,18 +14,19 @@ from typing import Final
 from benchmarks.manager import Manager, end, fake, manifest, port_range, running, until
 from benchmarks.report import Figure, progress
 from benchmarks.stats import in_ms, median, percentile
+from reconciler.manifest.watch import DEBOUNCE_SECONDS
 from support import FAKE
 
 SAVES: Final = 10
 GOAL_SECONDS: Final = 0.150
 MODEL: Final = "edited"
 FILE: Final = "models.yaml"
-#: Notices changes as the manager does, 20 ms after the last one, and does nothing else.
+#: Notices changes as the manager does, after the same quiet time, and does nothing else.
 _BARE_WATCHER: Final = """
 import sys, time
 from watchfiles import watch
 print("ready", flush=True)
-for _ in watch(sys.argv[1], debounce=200, step=20, recursive=False, yield_on_timeout=False):
+for _ in watch(sys.argv[1], debounce=200, step=int(sys.argv[2]), recursive=False, yield_on_timeout=False):
     print(time.time_ns(), flush=True)
 """
 
@@ -134,7 +135,7 @@ def bench(save: Callable[[Path, str], int]) -> Iterator[tuple[Bench, Manager]]:
         folder.mkdir()
         on, off = _texts(stamp)
         save(folder, off)
-        command = [sys.executable, "-c", _BARE_WATCHER, str(folder)]
+        command = [sys.executable, "-c", _BARE_WATCHER, str(folder), str(round(DEBOUNCE_SECONDS * 1000))]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watcher:
             try:
                 assert watcher.stdout is not None, "its output is a pipe"
