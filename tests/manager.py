@@ -83,7 +83,7 @@ class Manager:
     """One manager on `root/manifests`, with `root/state` as its state directory unless told otherwise."""
 
     #: Before each look at the status while waiting: a look takes milliseconds of the processor on both sides.
-    PAUSE: ClassVar[float] = 0.03
+    PAUSE: ClassVar[float] = 0.05
 
     root: Path
     state_dir: Path = field(default_factory=Path)

@@ -1,12 +1,12 @@
 """What the engine is started with: arguments, folder, environment; and wrappers around servers."""
 
+import re
 import shutil
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from manager import SOON, Manager
+from manager import SOON, Manager, environment
 from support import FAKE, free_port, get_json, healthy, wait_for
 
 EXPECTED = [
@@ -63,6 +63,8 @@ models:
     env: {{GREETING: "a=b c", EMPTY: ""}}
 """
     )
+    # A manager that itself runs under the marks of another gives its models its own.
+    manager.env = {"RECONCILER_OWNER": "somebody-else", "RECONCILER_LAUNCH": "theirs", "NOTIFY_SOCKET": "/x"}
     manager.start()
     assert echo(manager, "line")["argv"][3:] == EXPECTED
     assert echo(manager, "block")["argv"][3:] == EXPECTED
@@ -73,7 +75,12 @@ models:
     assert relative["argv"][3:] == ["-m", "./models/Käse model.gguf"]
     assert relative["cwd"] == str(here / "models")
     assert relative["env"] == "a=b c"
-    assert echo(manager, "line")["cwd"] == str(here)
+    line = echo(manager, "line")
+    assert line["cwd"] == str(here)
+    variables = environment(line["pid"])
+    assert f"RECONCILER_OWNER={(manager.state_dir / 'owner').read_text()}" in variables
+    assert not any("somebody-else" in v or v == "RECONCILER_LAUNCH=theirs" for v in variables)
+    assert not any(v.startswith("NOTIFY_SOCKET=") for v in variables)
 
 
 def gone(manager: Manager, model: str) -> bool:
@@ -82,6 +89,7 @@ def gone(manager: Manager, model: str) -> bool:
 
 
 def test_wrappers_are_tracked_whole_or_fail_and_leave_nothing(manager: Manager) -> None:
+    wrong, right = free_port(), free_port()
     ports = {name: free_port() for name in ("bg", "daemon", "child", "exec")}
 
     def shell(name: str, script: str) -> dict[str, object]:
@@ -99,6 +107,13 @@ def test_wrappers_are_tracked_whole_or_fail_and_leave_nothing(manager: Manager) 
             "daemon": shell("daemon", "setsid SERVER </dev/null >/dev/null 2>&1 & exit 0"),
             "child": shell("child", "SERVER; exit $?"),
             "exec": shell("exec", "exec SERVER"),
+            "astray": {
+                "engine": "command",
+                "command": [*FAKE, "--port", str(wrong), "--tag", manager.tag("astray")],
+                "port": right,
+                "memory": {"steady": "50MiB"},
+                "timeouts": {"load": "1.3s"},
+            },
         }
     )
     manager.start()
@@ -123,36 +138,7 @@ def test_wrappers_are_tracked_whole_or_fail_and_leave_nothing(manager: Manager) 
         assert said.returncode == 0, said.stderr
         wait_for(partial(gone, manager, name), SOON, f"the end of {name}")
         assert not healthy(ports[name])
-
-
-def test_a_port_of_others_is_no_sign_of_readiness(manager: Manager) -> None:
-    """A server that listens elsewhere than it should fails with both ports named."""
-    wrong = free_port()
-    right = free_port()
-    model = {
-        "engine": "command",
-        "command": [*FAKE, "--port", str(wrong), "--tag", manager.tag("astray")],
-        "port": right,
-        "memory": {"steady": "50MiB"},
-        "timeouts": {"load": "1.5s"},
-    }
-    manager.write({"astray": model})
-    manager.start()
     answer = manager.ask("astray")
     assert answer.status_code == 502
-    assert str(wrong) in answer.json()["error"]["message"]
-    assert str(right) in answer.json()["error"]["message"]
-    assert manager.processes("astray") == []
-
-
-def test_the_marks_of_one_manager_are_not_on_what_another_starts(manager: Manager, tmp_path: Path) -> None:
-    """A manager that itself runs under a mark gives its models its own."""
-    manager.env = {"RECONCILER_OWNER": "somebody-else", "RECONCILER_LAUNCH": "theirs", "NOTIFY_SOCKET": "/x"}
-    manager.write({"alpha": manager.fake("alpha", residency="warm")})
-    manager.start()
-    [pid] = manager.wait_ready("alpha")
-    environ = Path(f"/proc/{pid}/environ").read_text()
-    assert "somebody-else" not in environ
-    assert "theirs" not in environ
-    assert "NOTIFY_SOCKET" not in environ
-    assert f"RECONCILER_OWNER={(manager.state_dir / 'owner').read_text()}" in environ
+    assert re.search(rf"pid \d+ listens on {wrong}, manifest says {right}", answer.json()["error"]["message"])
+    assert gone(manager, "astray")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from manager import CHAT, SOON, Asking, Manager, Sampler, Streaming, chat, process_state, running
-from support import get_json, wait_for
+from support import wait_for
 
 
 def early(manager: Manager) -> httpx.Response | None:
@@ -42,9 +42,14 @@ def test_the_models_serve_on_under_the_next_manager(manager: Manager) -> None:
     assert manager.ask("alpha", stream=False).json()["pid"] == pid
     assert manager.log("adopted", model="alpha", pid=pid)
     assert len(manager.log("load")) == 1, "alpha was loaded again"
+    assert manager.status()["manifest"]["generation"] == 1, "the count of changes began anew"
+    assert manager.model("alpha")["load_seconds"] > 0
     wait_for(lambda: len(direct.events) > arrived, SOON, "the stream beside the gateway to go on")
     assert manager.stop() == 0
     assert not running(pid)
+
+
+NAMES = ("same", "edited", "dies", "removed")
 
 
 @pytest.fixture
@@ -87,64 +92,35 @@ def test_a_half_loaded_model_is_never_there_twice(manager: Manager) -> None:
     assert table.most(["slow"]) == 1
 
 
-def test_a_model_edited_while_nobody_ruled_is_stopped_before_its_successor_starts(manager: Manager) -> None:
-    manager.write({"alpha": manager.fake("alpha", residency="warm")})
+def test_what_changed_while_nobody_ruled_is_put_right(manager: Manager) -> None:
+    """One model is edited, one removed, one dies and leaves a worker behind; one stays as it is."""
+    same, old = manager.fake("same", residency="warm"), manager.fake("edited", residency="warm")
+    dies = manager.fake("dies", "--worker", residency="warm")
+    manager.write(
+        {"same": same, "edited": old, "dies": dies, "removed": manager.fake("removed", residency="warm")}
+    )
     manager.start()
-    [old] = manager.wait_ready("alpha")
+    pids = dict(zip(NAMES, manager.wait_ready(*NAMES), strict=True))
     manager.kill()
-    manager.write({"alpha": manager.fake("alpha", "--new-option", residency="warm")})
-    with Sampler({"alpha": manager.tag("alpha")}) as table:
+    [worker] = set(manager.processes("dies")) - {pids["dies"]}
+    os.kill(pids["dies"], signal.SIGKILL)
+    wait_for(lambda: not running(pids["dies"]), SOON, "the end of a server")
+    manager.write({"same": same, "edited": manager.fake("edited", "--new", residency="warm"), "dies": dies})
+    with Sampler({"edited": manager.tag("edited")}) as table:
         manager.start()
-        manager.wait_log("loaded", model="alpha")
-        wait_for(lambda: not running(old), SOON, "the end of the old process")
+        wait_for(lambda: not running(pids["edited"]), SOON, "the end of the edited model's process")
+        wait_for(lambda: not running(pids["removed"]), SOON, "the end of the removed model")
         manager.wait_calm()
-        [new] = manager.wait_ready("alpha")
-    assert new != old
-    assert table.most(["alpha"]) == 1
-    assert manager.steps()[-4:] == ["evict alpha", "evicted alpha", "load alpha", "loaded alpha"]
-    assert manager.log("evict")[-1]["reason"] == "Drifted"
-
-
-def test_a_model_removed_while_nobody_ruled_is_ended(manager: Manager) -> None:
-    models = {name: manager.fake(name, residency="warm") for name in ("alpha", "beta")}
-    manager.write(models)
-    manager.start()
-    alpha, beta = manager.wait_ready("alpha", "beta")
-    manager.kill()
-    manager.write({"alpha": models["alpha"]})
-    manager.start()
-    wait_for(lambda: not running(beta), SOON, "the end of beta")
-    assert manager.wait_ready("alpha") == [alpha]
-    assert manager.log("evict")[-1]["reason"] == "Removed"
-
-
-def test_a_model_that_died_meanwhile_is_loaded_again(manager: Manager) -> None:
-    manager.write({"alpha": manager.fake("alpha", "--worker", residency="warm")})
-    manager.start()
-    [pid] = manager.wait_ready("alpha")
-    manager.kill()
-    assert len(manager.processes("alpha")) == 2, "the server and its worker"
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not running(pid), SOON, "the end of alpha's server")
-    [worker] = manager.processes("alpha")
-    manager.start()
-    manager.wait_ready("alpha")
+        now = dict(zip(NAMES[:3], manager.wait_ready(*NAMES[:3]), strict=True))
+    assert table.most(["edited"]) == 1, "the old one was not stopped first"
+    assert now["same"] == pids["same"]
     assert not running(worker)
-    assert len(manager.processes("alpha")) == 2
-
-
-def test_two_managers_in_a_row_keep_what_they_know(manager: Manager) -> None:
-    """The generation goes on counting, and the time of the last load is still known."""
-    manager.write({"alpha": manager.fake("alpha", "--load", "0.3", residency="warm")})
-    manager.start()
-    manager.wait_ready("alpha")
-    manager.write({"alpha": manager.fake("alpha", "--load", "0.3", residency="warm", priority=3)})
-    wait_for(lambda: manager.status()["manifest"]["generation"] == 2, SOON, "generation 2")
-    manager.kill()
-    manager.start()
-    assert manager.status()["manifest"]["generation"] == 2
-    assert manager.model("alpha")["load_seconds"] >= 0.3
-    assert get_json(f"{manager.url}/readyz")["status"] == "ready"
+    assert manager.processes("edited") == [now["edited"]]
+    assert len(manager.processes("dies")) == 2
+    assert {line["model"]: line["reason"] for line in manager.log("evict")} == {
+        "edited": "Drifted",
+        "removed": "Removed",
+    }
 
 
 def test_a_load_that_only_lost_clients_wanted_is_not_begun_again(manager: Manager) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import pytest
-
-from manager import SOON, Manager, Sampler, Streaming, running
+from manager import SOON, Asking, Manager, Sampler, Streaming, running
 from support import wait_for
 
 Save = Callable[[Path, bytes], None]
@@ -197,17 +195,6 @@ def test_a_broken_file_changes_nothing_and_names_every_error(manager: Manager) -
     assert manager.wait_ready("alpha", "beta") == before
     assert manager.ask("alpha").json()["pid"] == before[0]
 
-    manager.file.unlink()
-    wait_for(
-        lambda: (
-            "error" in str(manager.status()["manifest"]["refused"])
-            and ":6:5" not in str(manager.status()["manifest"]["refused"])
-        ),
-        SOON,
-        "a missing file to be told",
-    )
-    assert manager.wait_ready("alpha", "beta") == before
-
     manager.write(models | {"beta": manager.fake("beta", "--repaired", residency="warm")})
     wait_for(lambda: manager.status()["manifest"]["valid"], SOON, "a repaired manifest")
     manager.wait_calm()
@@ -234,19 +221,25 @@ def test_an_edit_during_a_load_ends_that_load_only(manager: Manager) -> None:
     assert manager.model("beta")["failures"] == 0, "an edit is no failure of the model"
 
 
-@pytest.mark.parametrize("gone", ["model", "load"])
-def test_a_removed_model_goes_and_its_waiters_are_told(manager: Manager, gone: str) -> None:
-    load = "30" if gone == "load" else "0"
+def test_removed_models_go_and_who_asks_for_them_is_told(manager: Manager) -> None:
+    """One is loaded, the other is being loaded, for a client that waits."""
     models = {"alpha": manager.fake("alpha", residency="warm")}
-    manager.write(models | {"beta": manager.fake("beta", "--load", load, residency="warm")})
+    loading = manager.fake("loading", "--load", "30")
+    manager.write(models | {"loaded": manager.fake("loaded", residency="warm"), "loading": loading})
     manager.start()
-    [alpha] = manager.wait_ready("alpha")
-    wait_for(lambda: manager.processes("beta"), SOON, "beta's process")
-    if gone == "model":
-        manager.wait_ready("beta")
+    [alpha, _] = manager.wait_ready("alpha", "loaded")
+    waiting = Asking(manager, "loading")
+    manager.wait_model("loading", state="loading")
     manager.write(models)
-    wait_for(lambda: not manager.processes("beta"), SOON, "the end of beta")
-    answer = manager.ask("beta")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+    assert waiting.status() == 404
+    for name in ("loading", "loaded"):
+        wait_for(partial(_gone, manager, name), SOON, f"the end of {name}")
+        answer = manager.ask(name)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
     assert [m["name"] for m in manager.wait_calm()["models"]] == ["alpha"]
     assert manager.wait_ready("alpha") == [alpha]
+    assert manager.log("evict", model="loaded", reason="Removed")
+
+
+def _gone(manager: Manager, model: str) -> bool:
+    return not manager.processes(model)

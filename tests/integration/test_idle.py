@@ -9,9 +9,9 @@ from manager import SOON, Asking, Background, Manager, Streaming
 from support import wait_for
 
 TTL = 0.6
-MODELS = 6
+MODELS = 8
 #: Seconds around the end of the idle time at which the next request lands.
-OFFSETS = (-0.05, -0.02, -0.01, 0.0, 0.005, 0.01, 0.02, 0.05)
+OFFSETS = (-0.03, 0.0, 0.005, 0.015, 0.05)
 
 
 class Visitor(Background):
@@ -47,7 +47,7 @@ def test_requests_around_the_end_of_the_idle_time_are_all_answered(manager: Mana
     # At worst a request comes as its model is being stopped, while the loads of all the others are due.
     assert slowest < MODELS * (longest + 1.0)
     evicts = manager.log("evict", reason="IdleExpired")
-    assert len(evicts) >= MODELS, "the race was not run"
+    assert len(evicts) >= MODELS / 2, "the race was not run"
     for visitor in visitors:
         for line in (e for e in evicts if e["model"] == visitor.model):
             at = datetime.fromisoformat(line["timestamp"]).timestamp()
@@ -61,7 +61,7 @@ def test_no_stream_and_no_load_is_cut_by_idle_time(manager: Manager) -> None:
     manager.write(
         {
             "streams": manager.fake("streams", "--stream", "30", "--delay", "0.06", idle_ttl=TTL),
-            "loads": manager.fake("loads", "--load", "1.5", idle_ttl=TTL),
+            "loads": manager.fake("loads", "--load", "1.2", idle_ttl=TTL),
         }
     )
     manager.start()

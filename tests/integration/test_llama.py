@@ -79,25 +79,9 @@ def test_two_models_that_fit_one_at_a_time_both_answer_all(manager: Manager) -> 
     assert len(loads) <= REQUESTS / 2
 
 
-def test_too_many_tokens_are_refused_in_the_words_of_the_engine(manager: Manager) -> None:
-    manager.write(layout(manager, "small", context=256))
-    manager.start()
-    body = chat("small", stream=True) | {"messages": [{"role": "user", "content": "x" * 6000}]}
-    answer = manager.client.post(CHAT, json=body)
-    direct = httpx.post(
-        f"http://127.0.0.1:{manager.port_of('small')}{CHAT}", json=body, trust_env=False, timeout=30
-    )
-    assert answer.status_code == 400
-    assert answer.headers["content-type"].startswith("application/json")
-    assert answer.json()["error"]["type"] == "exceed_context_size_error"
-    assert answer.json()["error"]["n_ctx"] == 256
-    assert (answer.status_code, answer.content) == (direct.status_code, direct.content)
-    assert manager.ask("small").status_code == 200
-
-
-def test_a_file_that_is_no_model_evicts_nobody(manager: Manager) -> None:
+def test_the_engine_refuses_too_many_tokens_and_bad_files_evict_nobody(manager: Manager) -> None:
     """Cut off, empty or missing weights are seen before the first victim goes."""
-    models = layout(manager, "good", "cut", "empty", "missing")
+    models = layout(manager, "good", "cut", "empty", "missing", context=256)
     whole = Path(str(models["cut"]["weights"]))
     whole.write_bytes(whole.read_bytes()[:500])
     Path(str(models["empty"]["weights"])).write_bytes(b"")
@@ -113,6 +97,19 @@ def test_a_file_that_is_no_model_evicts_nobody(manager: Manager) -> None:
         assert str(models[name]["weights"]) in answer.json()["error"]["message"]
     assert manager.wait_ready("good") == [pid]
     assert manager.steps() == ["load good", "loaded good"]
+
+    # Too many tokens: refused in the words of the engine.
+    body = chat("good", stream=True) | {"messages": [{"role": "user", "content": "x" * 6000}]}
+    answer = manager.client.post(CHAT, json=body)
+    direct = httpx.post(
+        f"http://127.0.0.1:{manager.port_of('good')}{CHAT}", json=body, trust_env=False, timeout=30
+    )
+    assert answer.status_code == 400
+    assert answer.headers["content-type"].startswith("application/json")
+    assert answer.json()["error"]["type"] == "exceed_context_size_error"
+    assert answer.json()["error"]["n_ctx"] == 256
+    assert (answer.status_code, answer.content) == (direct.status_code, direct.content)
+    assert manager.ask("good").status_code == 200
 
 
 def test_a_real_server_is_adopted(manager: Manager) -> None:

@@ -10,7 +10,7 @@ def test_a_stubborn_model_is_gone_before_the_next_one_starts(manager: Manager) -
     manager.write(
         {
             "stubborn": manager.fake(
-                "stubborn", "--ignore-term", "--rss-mib", "200", size=300, timeouts={"stop": "2s"}
+                "stubborn", "--ignore-term", "--rss-mib", "200", size=300, timeouts={"stop": "1s"}
             ),
             "next": manager.fake("next", "--rss-mib", "200", size=300),
         },
@@ -28,7 +28,7 @@ def test_a_stubborn_model_is_gone_before_the_next_one_starts(manager: Manager) -
         assert manager.status()["action"]["doing"] == "stopping"
         meanwhile = Asking(manager, "stubborn")
         assert asked.status() == 200
-        assert asked.seconds >= 2.0, "the grace was not given"
+        assert asked.seconds >= 1.0, "the grace was not given"
         assert time.monotonic() - began < 10
         assert not running(old)
         assert meanwhile.status() == 200

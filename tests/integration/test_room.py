@@ -43,13 +43,11 @@ def test_victims_are_few_and_never_in_vain(manager: Manager) -> None:
     before = dict(zip(("tiny", "mid", "big"), manager.wait_ready("tiny", "mid", "big"), strict=True))
     manager.wait_calm()
 
-    assert dry_run(manager, layout(manager))["steps"] == {}
     assert dry_run(manager, layout(manager, want450="pinned"))["steps"] == {"big": "evict", "want450": "load"}
     never = dry_run(manager, layout(manager, want950="warm"))
     assert never["steps"] == {}
     assert never["verdicts"]["want950"] == "NeverFits"
     assert dry_run(manager, layout(manager, want30="pinned"))["steps"] == {"want30": "load"}
-    assert dry_run(manager, layout(manager, want30="warm"))["steps"] == {"want30": "load"}
     assert dict(zip(before, manager.wait_ready(*before), strict=True)) == before, "a dry run did something"
 
     began = time.monotonic()
@@ -70,7 +68,7 @@ def test_victims_are_few_and_never_in_vain(manager: Manager) -> None:
     assert manager.wait_ready("tiny", "mid") == [before["tiny"], before["mid"]]
 
     for number in range(20):
-        name = ("want450", "big", "pin", "mid")[number % 4]
+        name = ("want450", "pin", "pin", "big", "pin")[number % 5]
         assert manager.ask(name).status_code == 200
     assert manager.wait_ready("pin") == [pin]
     assert not [e for e in manager.log("evict") if e["model"] == "pin"]
@@ -97,7 +95,7 @@ def test_a_pin_outranks_and_stays_whatever_is_asked(manager: Manager) -> None:
 def test_a_lower_priority_waits_instead_of_evicting(manager: Manager) -> None:
     models = {
         "high": manager.fake("high", size=600, priority="high"),
-        "low": manager.fake("low", size=600, priority="low", queue={"timeout": "1s"}),
+        "low": manager.fake("low", size=600, priority="low", queue={"timeout": "0.3s"}),
     }
     manager.write(models)
     manager.start()
