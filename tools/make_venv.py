@@ -52,7 +52,7 @@ def make_ready(repository: Path, extras: Sequence[str]) -> None:
     folder = repository / ".venv"
     have = read_stamp(folder)
     wanted = wanted_stamp(repository, extras, have)
-    if have == wanted:
+    if have == wanted and python_in(folder).exists():
         return
     began = time.monotonic()
     if why := reason_to_create(folder, have, wanted):
