@@ -31,6 +31,9 @@ class Fitness(StrEnum):
 class Row:
     """All that is known of one model of the manifest. Mutable only while one plan is being made."""
 
+    #: Both are the spec's: said here once, because a plan asks for them a dozen times a model.
+    name: str
+    pinned: bool
     spec: ModelSpec
     instance: Instance | None
     demand: Demand
@@ -41,14 +44,6 @@ class Row:
     #: What the running instance is charged; 0 without one, None = unknown.
     charge: int | None
     fitness: Fitness
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def pinned(self) -> bool:
-        return self.spec.residency is Residency.PINNED
 
     @property
     def busy(self) -> bool:
@@ -116,6 +111,8 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         own = size if instance is None or instance.digest == spec.digest else _peak(entries, instance)
         rows.append(
             Row(
+                name=name,
+                pinned=spec.residency is Residency.PINNED,
                 spec=spec,
                 instance=instance,
                 demand=demands.get(name) or Demand(name),
