@@ -77,11 +77,11 @@ class Builder:
 
 
 def everyday(count: int) -> tuple[Manifest, World]:
-    """A third of the models run, a tenth of these with old settings; a tenth of all is asked for; some cannot start."""
+    """A third of the models run, some of them with old settings; a tenth of all is asked for; some cannot start."""
     dice, out, held = random.Random(count), Builder(), 0
     for number in range(count):
         mib = dice.choice((256, 1024, 4096, 16384))
-        residency = dice.choices(tuple(Residency), (1, 4, 90, 5))[0]
+        residency = dice.choices(tuple(Residency), (1, 4, 94, 1))[0]
         spec = ModelSpec(
             f"model-{number:05d}",
             f"digest-{number}",
@@ -94,8 +94,8 @@ def everyday(count: int) -> tuple[Manifest, World]:
         out.model(spec)
         place = dice.random()
         if place < 0.33:
-            stale = "old" if dice.random() < 0.1 else ""
-            out.resident(spec, mib, idle=dice.uniform(0, 600), digest=stale)
+            stale = "old" if dice.random() < 0.05 else ""
+            out.resident(spec, mib, idle=dice.uniform(0, 310), digest=stale)
             held += mib
         elif place < 0.36:
             out.preflights[-1] = Preflight(spec.name, "NotStartable", "its weights do not exist")
