@@ -5,17 +5,16 @@ whose turn it is to be loaded, and uses only what the plan itself cannot change:
 name. With one order for both, performing the first step would reorder the rest and a dry run would lie.
 """
 
-from bisect import bisect_left
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import takewhile
 from math import inf
 from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.types import Instance, Manifest, MayPreempt, Memory, Reason, Residency
+from reconciler.core.types import Instance, Manifest, Memory, Reason, Residency
+from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, rank
 
 #: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
 PATIENCE: Final = 10.0
@@ -119,14 +118,14 @@ class _Selector:
         #: Leave whatever happens, idle ones first: a drain holds up everything behind it.
         self.removals: deque[Going] = deque()
         self.removals_total = 0
-        victims = sorted(self._sort_out_residents(), key=_rank)
+        victims = sorted(self._sort_out_residents(), key=rank)
         #: May have to give way, the cheapest loss first.
         self.victims = {r.name: r for r in victims}
-        self.bytes = _Bytes(victims)
+        self.bytes = PriorityBytes(victims)
+        #: Those of them that may go now, and those that may be drained now.
         settled = [r for r in victims if self._has_stayed(r)]
-        #: Those a claimant may displace now.
-        self.idle = _Displaceable(r for r in settled if not r.busy)
-        self.busy = _Displaceable(r for r in settled if r.busy)
+        self.idle = Displaceable(r for r in settled if not r.busy)
+        self.busy = Displaceable(r for r in settled if r.busy)
         self.pinned_total = sum(max(r.size or 0, r.charge or 0) for r in table.rows if r.pinned)
         #: Least need among the models that are demanded and found no room.
         self.least_blocked: int | None = None
@@ -176,7 +175,7 @@ class _Selector:
         if staying <= self.budget:
             return
         idle = [r for r in self.victims.values() if not r.busy]
-        for row in _cover(idle, staying - self.budget) or idle:
+        for row in cover(idle, staying - self.budget) or idle:
             self.out.relief.append(self._take(row, Reason.OVER_BUDGET))
 
     # -- who comes ------------------------------------------------------------------------------------------------
@@ -243,9 +242,9 @@ class _Selector:
     def _block_for_room(self, row: Row, need: int, short: int, reason: Reason | None = None) -> None:
         if reason is None:
             own = (row.charge or 0) if row.name in self.victims else 0
-            if self.bytes.below(_bound(row)) - own >= short:
+            if self.bytes.below(bound(row)) - own >= short:
                 reason = Reason.VICTIMS_BUSY
-            elif self.bytes.total - own >= short:
+            elif self.bytes.below(inf) - own >= short:
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
@@ -254,13 +253,13 @@ class _Selector:
 
     def _displace(self, row: Row, short: int) -> list[Row] | None:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
-        bound = _bound(row)
+        limit = bound(row)
         patient = row.pinned or (row.demand.oldest is not None and self.now - row.demand.oldest >= PATIENCE)
         groups = (self.idle, self.busy) if patient else (self.idle,)
         # Most searches on a full machine find nobody: known without looking at a single victim.
-        if sum(group.bytes.below(bound) for group in groups) < short:
+        if sum(group.bytes.below(limit) for group in groups) < short:
             return None
-        return _cover((v for group in groups for v in group.below(bound) if v is not row), short)
+        return cover((v for group in groups for v in group.below(limit) if v is not row), short)
 
     def _has_stayed(self, victim: Row) -> bool:
         return (
@@ -294,67 +293,6 @@ class _Selector:
         return Going(row.instance, charge, reason, row, claimant, busy=row.demand.active > 0)
 
 
-class _Bytes:
-    """Bytes of victims by priority. Adds, and sums up to a priority, in steps that grow with the logarithm.
-
-    A Fenwick tree: node i holds the sum of the levels behind it that its lowest set bit counts.
-    """
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        rows = list(rows)
-        self._levels = sorted({r.spec.priority for r in rows})
-        self._tree = [0] * (len(self._levels) + 1)
-        self.total = 0
-        for row in rows:
-            self.add(row.spec.priority, row.charge or 0)
-
-    def add(self, priority: int, count: int) -> None:
-        self.total += count
-        node = bisect_left(self._levels, priority) + 1
-        while node < len(self._tree):
-            self._tree[node] += count
-            node += node & -node
-
-    def below(self, bound: float) -> int:
-        """Return the bytes of all whose priority is less than `bound`."""
-        node, count = bisect_left(self._levels, bound), 0
-        while node:
-            count += self._tree[node]
-            node -= node & -node
-        return count
-
-
-class _Displaceable:
-    """Victims sorted by priority that may be displaced now."""
-
-    def __init__(self, rows: Iterable[Row]) -> None:
-        # Ordered: of a plain dict, each search would step over all that were taken out at its front.
-        self._rows = OrderedDict((r.name, r) for r in rows)
-        self.bytes = _Bytes(self._rows.values())
-
-    def below(self, bound: float) -> Iterator[Row]:
-        """Yield those whose priority is less than `bound`, the cheapest loss first."""
-        return takewhile(lambda row: row.spec.priority < bound, self._rows.values())
-
-    def discard(self, row: Row) -> None:
-        if self._rows.pop(row.name, None) is not None:
-            self.bytes.add(row.spec.priority, -(row.charge or 0))
-
-
-def may_displace(row: Row, priority: int) -> bool:
-    """Return whether `row` may displace a model of this priority. A pinned model outranks all that are not."""
-    return priority < _bound(row)
-
-
-def _bound(row: Row) -> float:
-    """Return the priority from which on `row` may displace nobody."""
-    if row.pinned:
-        return inf
-    if row.spec.may_preempt is MayPreempt.NONE:
-        return -inf
-    return row.spec.priority + (1 if row.spec.may_preempt is MayPreempt.EQUAL else 0)
-
-
 def _stray_reason(stray: Instance, named: set[str]) -> Reason:
     if stray.broken:
         return Reason.CRASHED
@@ -375,35 +313,6 @@ def _free(capacity: int | None, table: Table, without: Iterable[Going]) -> int |
     if capacity is None or any(c is None for c in charges):
         return None
     return capacity - sum(c or 0 for c in charges)
-
-
-def _cover(ordered: Iterable[Row], short: int) -> list[Row] | None:
-    """Return the first of `ordered` that together free `short` bytes, less those that proved unnecessary, or None.
-
-    The most valuable are dropped first, so that what is kept is what is worth keeping.
-    """
-    taken: list[Row] = []
-    freed = 0
-    for row in ordered:
-        if freed >= short:
-            break
-        taken.append(row)
-        freed += row.charge or 0
-    if freed < short:
-        return None
-    needed = []
-    for row in reversed(taken):
-        if freed - (row.charge or 0) >= short:
-            freed -= row.charge or 0
-        else:
-            needed.append(row)
-    return needed[::-1]
-
-
-def _rank(row: Row) -> tuple[bool, int, bool, float, str]:
-    """Sort victims: idle before busy, low priority first, stale settings first, then the least recently used."""
-    last_used = row.instance.last_used if row.instance else 0.0
-    return (row.busy, row.spec.priority, row.fitness is not Fitness.DRIFTED, last_used, row.name)
 
 
 def _urgency(row: Row) -> tuple[bool, bool, int, bool, float, str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reconciler.core import book
 from reconciler.core.diff import compare
 from reconciler.core.plan import plan
-from reconciler.core.select import may_displace, removal_reason, unstartable
+from reconciler.core.select import removal_reason, unstartable
 from reconciler.core.types import (
     Demand,
     Evict,
@@ -29,6 +29,7 @@ from reconciler.core.types import (
     Residency,
     World,
 )
+from reconciler.core.victims import may_displace
 from worlds import MIB, NOW, perform
 
 NAMES = ["a", "b", "c", "d", "e", "f"]

@@ -1,0 +1,100 @@
+"""Who may be displaced by whom, in which order, and which of them are enough."""
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from math import inf
+
+from reconciler.core.diff import Fitness, Row
+from reconciler.core.types import MayPreempt
+
+
+def bound(row: Row) -> float:
+    """Return the priority from which on `row` may displace nobody. A pinned model outranks all that are not."""
+    if row.pinned:
+        return inf
+    if row.spec.may_preempt is MayPreempt.NONE:
+        return -inf
+    return row.spec.priority + (1 if row.spec.may_preempt is MayPreempt.EQUAL else 0)
+
+
+def may_displace(row: Row, priority: int) -> bool:
+    """Return whether `row` may displace a model of this priority."""
+    return priority < bound(row)
+
+
+def rank(row: Row) -> tuple[bool, int, bool, float, str]:
+    """Sort victims: idle before busy, low priority first, stale settings first, then the least recently used."""
+    last_used = row.instance.last_used if row.instance else 0.0
+    return (row.busy, row.spec.priority, row.fitness is not Fitness.DRIFTED, last_used, row.name)
+
+
+class PriorityBytes:
+    """Bytes by priority; adding, and summing up to a priority, take O(log n) for n different priorities.
+
+    A Fenwick tree: node i holds the sum of as many levels up to i as its lowest set bit says.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        rows = list(rows)
+        self._levels = sorted({r.spec.priority for r in rows})
+        self._tree = [0] * (len(self._levels) + 1)
+        for row in rows:
+            self.add(row.spec.priority, row.charge or 0)
+
+    def add(self, priority: int, count: int) -> None:
+        """Add bytes to a priority that was there at the start."""
+        node = bisect_left(self._levels, priority) + 1
+        while node < len(self._tree):
+            self._tree[node] += count
+            node += node & -node
+
+    def below(self, limit: float) -> int:
+        """Return the bytes of all whose priority is less than `limit`."""
+        node, count = bisect_left(self._levels, limit), 0
+        while node:
+            count += self._tree[node]
+            node -= node & -node
+        return count
+
+
+class Displaceable:
+    """Victims sorted by priority, and their bytes: most searches end at a sum, without looking at a single victim."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        # Ordered: of a plain dict, each search would step over all that were taken out at its front.
+        self._rows = OrderedDict((r.name, r) for r in rows)
+        self.bytes = PriorityBytes(self._rows.values())
+
+    def below(self, limit: float) -> Iterator[Row]:
+        """Yield those whose priority is less than `limit`, the cheapest loss first."""
+        return takewhile(lambda row: row.spec.priority < limit, self._rows.values())
+
+    def discard(self, row: Row) -> None:
+        """Take one out, if it is there."""
+        if self._rows.pop(row.name, None) is not None:
+            self.bytes.add(row.spec.priority, -(row.charge or 0))
+
+
+def cover(ordered: Iterable[Row], short: int) -> list[Row] | None:
+    """Return the first of `ordered` that together free `short` bytes, less those that proved unnecessary, or None.
+
+    The most valuable are dropped first, so that what is kept is what is worth keeping.
+    """
+    taken: list[Row] = []
+    freed = 0
+    for row in ordered:
+        if freed >= short:
+            break
+        taken.append(row)
+        freed += row.charge or 0
+    if freed < short:
+        return None
+    needed = []
+    for row in reversed(taken):
+        if freed - (row.charge or 0) >= short:
+            freed -= row.charge or 0
+        else:
+            needed.append(row)
+    return needed[::-1]
