@@ -81,13 +81,19 @@ def test_a_record_with_the_pid_of_a_stranger_touches_nobody(
 
 
 def test_a_half_loaded_model_is_never_there_twice(manager: Manager) -> None:
-    manager.write({"slow": manager.fake("slow", "--load", "1.5", residency="warm")})
+    """It is ended, not begun again for clients that are gone, and loads when somebody asks anew."""
+    manager.write({"slow": manager.fake("slow", "--load", "1.2")})
     with Sampler({"slow": manager.tag("slow")}) as table:
         manager.start()
+        asking = Asking(manager, "slow")
         wait_for(lambda: manager.processes("slow"), SOON, "a load that has begun")
         manager.kill()
+        with pytest.raises(httpx.TransportError):
+            asking.finish()
         manager.start()
-        manager.wait_ready("slow")
+        wait_for(lambda: not manager.processes("slow"), SOON, "the end of the half-loaded process")
+        assert manager.wait_calm()["models"][0]["state"] == "cold"
+        assert manager.ask("slow").status_code == 200
         assert len(manager.processes("slow")) == 1
     assert table.most(["slow"]) == 1
 
@@ -121,16 +127,3 @@ def test_what_changed_while_nobody_ruled_is_put_right(manager: Manager) -> None:
         "edited": "Drifted",
         "removed": "Removed",
     }
-
-
-def test_a_load_that_only_lost_clients_wanted_is_not_begun_again(manager: Manager) -> None:
-    manager.write({"alpha": manager.fake("alpha", "--load", "30")})
-    manager.start()
-    asking = Asking(manager, "alpha")
-    wait_for(lambda: manager.processes("alpha"), SOON, "a load that has begun")
-    manager.kill()
-    with pytest.raises(httpx.TransportError):
-        asking.finish()
-    manager.start()
-    wait_for(lambda: not manager.processes("alpha"), SOON, "the end of the half-loaded process")
-    assert manager.wait_calm()["models"][0]["state"] == "cold"

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from manager import SOON, Manager, process_state
+from manager import SOON, Manager, process_state, running
 from support import wait_for
 
 
@@ -24,7 +24,7 @@ def test_crash_loops_are_bounded_and_told(manager: Manager) -> None:
                 "memory": {"steady": "10MiB"},
                 "residency": "warm",
             },
-            "dies-later": manager.fake("dies-later", residency="warm"),
+            "dies-later": manager.fake("dies-later", "--worker", residency="warm"),
             "fine": manager.fake("fine", residency="warm"),
         }
     )
@@ -58,6 +58,7 @@ def test_crash_loops_are_bounded_and_told(manager: Manager) -> None:
     assert "/no/such/binary" in missing["verdict"]["detail"]
     assert not manager.log("load", model="missing"), "what cannot be started is not tried"
 
+    [worker] = set(manager.processes("dies-later")) - {later}
     os.kill(later, signal.SIGKILL)
     manager.wait_model("dies-later", timeout=2, pid=None)  # without a request
     died = manager.model("dies-later")
@@ -70,6 +71,8 @@ def test_crash_loops_are_bounded_and_told(manager: Manager) -> None:
     wait_for(lambda: "Z" not in manager.children().values(), 2, "every dead child to be reaped")
     assert manager.wait_ready("fine") == [fine]
     assert process_state(later) is None
+    assert not running(worker), "what the dead server left behind was not cleared away"
+    assert [line["reason"] for line in manager.log("evict")] == ["Crashed"]
     assert [line["event"] for line in manager.log(model="fine")] == ["load", "loaded"]
 
 
@@ -87,16 +90,3 @@ def test_a_request_for_a_model_that_fails_to_load_is_answered(manager: Manager) 
     manager.write({"bad": manager.fake("bad", "--repaired")})
     wait_for(lambda: manager.status()["manifest"]["generation"] == 2, SOON, "the repaired manifest")
     assert manager.ask("bad").status_code == 200
-
-
-def test_a_dead_server_with_living_workers_is_cleared_away(manager: Manager) -> None:
-    manager.write({"alpha": manager.fake("alpha", "--worker", residency="warm")})
-    manager.start()
-    [pid] = manager.wait_ready("alpha")
-    [worker] = set(manager.processes("alpha")) - {pid}
-    os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: process_state(worker) in (None, "Z"), SOON, "the end of the worker")
-    manager.wait_ready("alpha")
-    [swept] = manager.log("evict", model="alpha")
-    assert swept["reason"] == "Crashed"
-    assert len(manager.processes("alpha")) == 2

@@ -126,11 +126,13 @@ def test_every_way_of_saving_replaces_only_what_changed(manager: Manager) -> Non
     digest = manager.status()["manifest"]["digest"]
     for number, save in enumerate(STYLES[:-1], 1):
         save(manager.file, text(str(len(STYLES)), comment=str(number)))
-    # A last edit that does count: when it is in force, all those before it have been looked at.
-    manager.file.write_bytes(text(str(len(STYLES))) + b"defaults: {priority: high}\n")
+    # A last edit that does count: when it is in force, all those before it have been looked at. It touches no process.
+    manager.file.write_bytes(text(str(len(STYLES))) + b"defaults: {priority: high, idle_ttl: 5m}\n")
+    manager.wait_model("beta", priority=750)
     wait_for(lambda: manager.status()["manifest"]["generation"] > at, SOON, "the edit after the comments")
     assert manager.status()["manifest"]["generation"] == at + 1
     assert manager.status()["manifest"]["digest"] != digest
+    assert manager.wait_calm()["manifest"]["generation"] == at + 1
     assert manager.wait_ready("alpha", "beta") == [alpha, beta]
     assert not stream.done
     assert stream.error is None
@@ -144,22 +146,6 @@ def _is_new(manager: Manager, old: int, version: str) -> bool:
     found = manager.model("beta")
     ready = found["state"] == "ready" and found["pid"] != old
     return ready and argument(found["pid"], "--version") == version
-
-
-def test_a_priority_touches_no_process(manager: Manager) -> None:
-    models = {name: manager.fake(name, residency="warm") for name in ("alpha", "beta")}
-    manager.write(models)
-    manager.start()
-    before = manager.wait_ready("alpha", "beta")
-    manager.write(
-        models | {"beta": models["beta"] | {"priority": "high", "idle_ttl": "5m", "aliases": ["b"]}}
-    )
-    manager.wait_model("beta", priority=750, aliases=["b"])
-    manager.wait_calm()
-    assert manager.status()["manifest"]["generation"] == 2
-    assert manager.wait_ready("alpha", "beta") == before
-    assert manager.steps() == ["load alpha", "loaded alpha", "load beta", "loaded beta"]
-    assert manager.ask("b").json()["pid"] == before[1]
 
 
 BROKEN = """apiVersion: reconciler/v1

@@ -58,13 +58,16 @@ def test_requests_around_the_end_of_the_idle_time_are_all_answered(manager: Mana
 
 
 def test_no_stream_and_no_load_is_cut_by_idle_time(manager: Manager) -> None:
+    """Beside them a transient model leaves right after use."""
     manager.write(
         {
             "streams": manager.fake("streams", "--stream", "30", "--delay", "0.06", idle_ttl=TTL),
+            "once": manager.fake("once", residency="transient"),
             "loads": manager.fake("loads", "--load", "1.2", idle_ttl=TTL),
         }
     )
     manager.start()
+    assert manager.ask("once").status_code == 200
     loading = Asking(manager, "loads")
     stream = Streaming(manager.url, "streams")
     assert stream.whole() == list(range(30))
@@ -75,18 +78,11 @@ def test_no_stream_and_no_load_is_cut_by_idle_time(manager: Manager) -> None:
     assert _at(manager, "streams") - ended == pytest.approx(TTL, abs=0.5)
     wait_for(lambda: not manager.processes("loads"), SOON, "the end of its idle time")
     assert manager.log("load failed") == []
-    assert len(manager.log("load")) == 2
+    assert len(manager.log("load")) == 3
+    assert manager.log("evict", model="once")[0]["reason"] == "TransientDone"
 
 
 def _at(manager: Manager, model: str) -> float:
     """Return when a model was begun to be evicted, by the wall clock."""
     [line] = manager.log("evict", model=model)
     return datetime.fromisoformat(line["timestamp"]).timestamp()
-
-
-def test_a_transient_model_leaves_right_after_use(manager: Manager) -> None:
-    manager.write({"once": manager.fake("once", residency="transient")})
-    manager.start()
-    assert manager.ask("once").status_code == 200
-    wait_for(lambda: not manager.processes("once"), 5, "the end of a transient model")
-    assert manager.log("evict")[0]["reason"] == "TransientDone"

@@ -78,6 +78,14 @@ def test_two_models_that_fit_one_at_a_time_both_answer_all(manager: Manager) -> 
     # One load serves everybody who waits: far fewer swaps than requests.
     assert len(loads) <= REQUESTS / 2
 
+    # The last one lives on when the manager does not.
+    [pid] = manager.wait_ready(names[-1])
+    manager.kill()
+    manager.start()
+    assert manager.ask(names[-1]).status_code == 200
+    assert manager.wait_ready(names[-1]) == [pid]
+    assert manager.steps() == [*expected, f"adopted {names[-1]}"]
+
 
 def test_the_engine_refuses_too_many_tokens_and_bad_files_evict_nobody(manager: Manager) -> None:
     """Cut off, empty or missing weights are seen before the first victim goes."""
@@ -110,18 +118,3 @@ def test_the_engine_refuses_too_many_tokens_and_bad_files_evict_nobody(manager: 
     assert answer.json()["error"]["n_ctx"] == 256
     assert (answer.status_code, answer.content) == (direct.status_code, direct.content)
     assert manager.ask("good").status_code == 200
-
-
-def test_a_real_server_is_adopted(manager: Manager) -> None:
-    manager.write(layout(manager, "alpha"))
-    manager.start()
-    assert manager.ask("alpha").status_code == 200
-    [pid] = manager.wait_ready("alpha")
-    with Sampler({"alpha": manager.tag("alpha")}) as table:
-        manager.kill()
-        manager.start()
-        answer = manager.ask("alpha")
-    assert answer.status_code == 200
-    assert manager.wait_ready("alpha") == [pid]
-    assert table.most(["alpha"]) == 1
-    assert len(manager.log("load")) == 1
