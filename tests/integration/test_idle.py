@@ -61,7 +61,7 @@ def test_no_stream_and_no_load_is_cut_by_idle_time(manager: Manager) -> None:
     """Beside them a transient model leaves right after use."""
     manager.write(
         {
-            "streams": manager.fake("streams", "--stream", "30", "--delay", "0.06", idle_ttl=TTL),
+            "streams": manager.fake("streams", "--stream", "50", "--delay", "0.06", idle_ttl=TTL),
             "once": manager.fake("once", residency="transient"),
             "loads": manager.fake("loads", "--load", "1.2", idle_ttl=TTL),
         }
@@ -70,7 +70,7 @@ def test_no_stream_and_no_load_is_cut_by_idle_time(manager: Manager) -> None:
     assert manager.ask("once").status_code == 200
     loading = Asking(manager, "loads")
     stream = Streaming(manager.url, "streams")
-    assert stream.whole() == list(range(30))
+    assert stream.whole() == list(range(50))
     ended = time.time()
     assert loading.status() == 200
     assert manager.log("evict", model="streams") == [] or _at(manager, "streams") >= ended
