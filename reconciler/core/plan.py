@@ -1,6 +1,7 @@
 """The plan: ordered steps, of which only the head is ever performed, and a verdict with a reason for every model."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Row, Table, compare
@@ -20,6 +21,9 @@ from reconciler.core.types import (
 )
 from reconciler.core.words import size as size_text
 from reconciler.core.words import span
+
+#: Models in use are not looked at more often than this to see whether they have come to rest.
+REST: Final = 0.5
 
 
 def plan(manifest: Manifest, world: World, now: float) -> Plan:
@@ -41,7 +45,7 @@ def plan(manifest: Manifest, world: World, now: float) -> Plan:
 
 
 def next_change(manifest: Manifest, world: World, now: float) -> float | None:
-    """Return the earliest future time at which the same world would be planned differently; None = never.
+    """Return the earliest future time at which the same world may be planned differently; None = never.
 
     A loop that sleeps until then (or until something happens) misses nothing.
     """
@@ -56,8 +60,11 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
             continue
         if row.spec.min_resident > 0:
             times.append(instance.loaded_at + row.spec.min_resident)
-        if row.spec.idle_ttl is not None and not row.busy:
-            times.append(instance.last_used + row.spec.idle_ttl)
+        if row.spec.idle_ttl is not None:
+            # The end of a request wakes nobody: looking once in each idle time is enough to be in time for its end.
+            times.append(
+                now + max(row.spec.idle_ttl, REST) if row.busy else instance.last_used + row.spec.idle_ttl
+            )
         if row.spec.residency is Residency.TRANSIENT and not row.busy:
             times.append(instance.last_used + TRANSIENT_GRACE)
     return min((t for t in times if t > now), default=None)

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from reconciler.core import book
-from reconciler.core.types import Evict, Load, Step
+from reconciler.core.types import Evict, Load, Reason, Step
 from reconciler.core.words import size
 from reconciler.loop.launches import Launch
 from reconciler.loop.ledger import Ledger
@@ -31,7 +31,8 @@ class Journal:
     async def applied(self, applied: Applied) -> None:
         """A manifest is in force."""
         manifest = applied.manifest
-        git = applied.source.git_commit
+        source = applied.source
+        git = f"{source.git_commit}+dirty" if source.git_commit and source.git_dirty else source.git_commit
         log.info("manifest applied", generation=manifest.generation, models=len(manifest.models), git=git)
         await self._event("manifest", None, "Applied", f"generation {manifest.generation}")
         for warning in applied.warnings:
@@ -54,7 +55,9 @@ class Journal:
             facts |= {"needs": size(step.needs), "then_free": size(step.free)}
             log.info("load", **facts)
         else:
-            facts |= {"pid": step.pid, "frees": size(step.frees), "then_free": size(step.free)}
+            facts |= {"pid": step.pid, "frees": size(step.frees)}
+            if step.reason is not Reason.SHUTDOWN:  # nobody plans what is free after the end
+                facts["then_free"] = size(step.free)
             log.info("evict", **facts)
         kind = "load" if isinstance(step, Load) else "evict"
         what = f"for {facts['for_model']}: " if "for_model" in facts else ""

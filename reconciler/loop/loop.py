@@ -5,9 +5,9 @@ an outcome) and wake it; a wake carries no content, and a turn looks at the whol
 """
 
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -19,22 +19,22 @@ from reconciler.board import Board
 from reconciler.core import book as ledger_book
 from reconciler.core import machine
 from reconciler.core.plan import next_change, plan
-from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, Residency, Step, World
+from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, Residency, World
 from reconciler.engines import registry
 from reconciler.host import Host, Ports
 from reconciler.leases import Endpoint, LeaseBook, Refusal
 from reconciler.loop.actions import Actions
 from reconciler.loop.actions import Outcome as Done
 from reconciler.loop.adopt import adopt
-from reconciler.loop.failures import describe
+from reconciler.loop.deaths import take_deaths
 from reconciler.loop.journal import Journal
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.ledger import Ledger
 from reconciler.loop.observe import Observer
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import refusals
+from reconciler.loop.slot import Slot
 from reconciler.manifest import Applied, ManifestError
-from reconciler.memory.host import read_memory
 from reconciler.store import AsyncStore
 
 #: Seconds between turns when nothing happens, and while something is being done.
@@ -42,7 +42,6 @@ CALM_TICK: Final = 10.0
 BUSY_TICK: Final = 0.5
 #: A turn that comes this much later than it should (the machine slept, we were stopped) only looks.
 LATE: Final = 5.0
-SETTLE_POLL: Final = 0.02
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -93,14 +92,10 @@ class Loop:
             changed=self.wake,
             started=self._watch_soon,
         )
-        self._state: machine.State = machine.Idle()
-        self._done: deque[Done] = deque()
-        self._action_scope: anyio.CancelScope | None = None
+        self._slot = Slot(self.wake)
         self._tasks: anyio.abc.TaskGroup | None = None
         self._wake = anyio.Event()
         self._late = False
-        #: While settling: the plan, made from what is free now, goes on with a load.
-        self._room = False
         self._stopping = False
         #: Whether something the manifest wants could not be done; the result of a run with `once`.
         self.blocked = False
@@ -130,9 +125,9 @@ class Loop:
         try:
             async with anyio.create_task_group() as self._tasks:
                 await self._start()
-                while not isinstance(self._state, machine.Halted):
+                while not self._halted:
                     until = await self._turn()
-                    if not isinstance(self._state, machine.Halted):
+                    if not self._halted:
                         await self._sleep(until)
                 if not self._options.once or self._stopping:
                     await self._end_all()
@@ -158,8 +153,9 @@ class Loop:
         now = self._clock()
         self._wake = anyio.Event()
         await self._take_manifest()
-        await self._take_done(now)
-        await self._take_exits(now)
+        for ended, outcome in self._slot.take(now):
+            await self._close_books(ended, outcome, now)
+        await take_deaths(self._launches, self._host, self._book, self._store, self._journal, now)
         observation = await self._observer.look(self._applied.launches, now)
         self._ledger.measure(observation.instances, now)
         for demand in observation.demands:
@@ -175,7 +171,7 @@ class Loop:
             self._applied,
             world,
             made,
-            self._state,
+            self._slot.state,
             self._refused,
             self._actions.progress,
             self._launches,
@@ -186,7 +182,7 @@ class Loop:
 
     async def _sleep(self, until: float | None) -> None:
         now = self._clock()
-        tick = now + (CALM_TICK if isinstance(self._state, machine.Idle) else BUSY_TICK)
+        tick = now + (CALM_TICK if self._slot.idle else BUSY_TICK)
         wake_at = max(now, tick if until is None else min(tick, until))
         with anyio.move_on_after(wake_at - now):
             await self._wake.wait()
@@ -198,56 +194,31 @@ class Loop:
 
     async def _decide(self, made: Plan, world: World, now: float) -> float | None:
         self._give_up_load()
-        if isinstance(self._state, machine.Settling) and isinstance(made.head, Load):
-            # What is free now is enough for what comes next, even if other programs took some of what came back.
-            self._room = True
-        if self._stopping and isinstance(self._state, machine.Idle | machine.Settling):
-            self._state = machine.advance(self._state, machine.Halt("asked to stop"), now)
+        state = self._slot.state
+        if isinstance(state, machine.Settling) and isinstance(made.head, Load):
+            self._slot.enough_room()
+        if self._stopping and isinstance(state, machine.Idle | machine.Settling):
+            self._slot.halt("asked to stop", now)
             return None
-        decision = machine.decide(self._state, made, next_change(self._applied.manifest, world, now))
+        decision = machine.decide(state, made, next_change(self._applied.manifest, world, now))
         if isinstance(decision, machine.Wait):
-            if self._options.once and isinstance(self._state, machine.Idle):
+            if self._options.once and self._slot.idle:
                 self._converged(made, now)
-            return min(
-                (t for t in (decision.until, self._end_of_use(world, now)) if t is not None), default=None
-            )
+            return decision.until
         if self._late:
             # After a suspend every age and deadline lies: the next turn acts on what it has read itself.
             return now
         await self._begin(made, world, now)
         return None
 
-    def _end_of_use(self, world: World, now: float) -> float | None:
-        """Return when to look whether models in use have come to rest: the end of a request wakes nobody.
-
-        Looking once in each idle time is enough to be in time for its end.
-        """
-        used = {d.model for d in world.observation.demands if d.active > 0}
-        times = [
-            m.idle_ttl for m in self._applied.manifest.models if m.name in used and m.idle_ttl is not None
-        ]
-        return now + max(min(times), BUSY_TICK) if times else None
-
     async def _begin(self, made: Plan, world: World, now: float) -> None:
         specs = {m.name: m for m in self._applied.manifest.models}
-        self._state = machine.begin(self._state, made, world, specs, now)
+        state = machine.begin(self._slot.state, made, world, specs, now)
+        step = state.action
         assert self._tasks is not None, "the loop runs"
-        await self._journal.begun(self._state.action)
-        self._tasks.start_soon(self._perform, self._state.action)
-
-    async def _perform(self, step: Step) -> None:
-        """The one action task: do the step and leave its outcome, then see the memory back and leave that."""
-        done = Done(machine.Failed(None), 0.0)
-        with anyio.CancelScope() as self._action_scope:
-            done = await (self._load(step) if isinstance(step, Load) else self._evict(step))
-        self._action_scope = None
-        self._leave(done)
-        if isinstance(done.event, machine.Exited | machine.Failed):
-            self._leave(Done(await self._settle(done.event.expect), 0.0))
-
-    def _leave(self, done: Done) -> None:
-        self._done.append(done)
-        self.wake()
+        await self._journal.begun(step)
+        work = partial(self._load, step) if isinstance(step, Load) else partial(self._evict, step)
+        self._slot.begin(state, work, self._tasks)
 
     async def _load(self, step: Load) -> Done:
         model, spec = self._spec(step.model), self._applied.launches[step.model]
@@ -259,28 +230,13 @@ class Loop:
         model = self._spec(step.model) or ModelSpec(step.model, "")
         return await self._actions.evict(step, model.drain_timeout, model.stop_grace)
 
-    async def _settle(self, expect: int | None) -> machine.Event:
-        """Wait until the memory of what was stopped is seen to be back, or the time for that is over."""
-        if expect is None:
-            return machine.Deadline()
-        self._room = False
-        with anyio.move_on_after(machine.SETTLE_SECONDS):
-            while not self._room:
-                available = (await anyio.to_thread.run_sync(read_memory)).available
-                if available is not None and available >= expect:
-                    return machine.Recovered()
-                await anyio.sleep(SETTLE_POLL)
-            return machine.Recovered()
-        log.warning("memory did not come back in time", seconds=machine.SETTLE_SECONDS)
-        return machine.Deadline()
-
     def _give_up_load(self) -> None:
         """Cancel a load whose model was removed or changed meanwhile, and any load when we are to stop."""
-        if not isinstance(self._state, machine.Loading) or self._action_scope is None:
-            return
-        spec = self._spec(self._state.action.model)
-        if self._stopping or spec is None or spec.digest != self._state.action.digest:
-            self._action_scope.cancel()
+        state = self._slot.state
+        if isinstance(state, machine.Loading):
+            spec = self._spec(state.action.model)
+            if self._stopping or spec is None or spec.digest != state.action.digest:
+                self._slot.cancel_load()
 
     def _converged(self, made: Plan, now: float) -> None:
         """With `once`: halt when there is nothing to do, and nothing that would be tried again."""
@@ -289,19 +245,24 @@ class Loop:
         again = [s for s in specs if 0 < self._ledger.entry(s.name, s.digest).failures < ONCE_TRIES]
         if not again:
             self.blocked = bool(blocked)
-            self._state = machine.advance(self._state, machine.Halt("converged"), now)
+            self._slot.halt("converged", now)
 
     async def _end_all(self) -> None:
         """Stop every model, one after the other. Who still waits is told so."""
-        for name in sorted(self._applied.launches):
-            self._book.refuse(name, Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
+        self._refuse_all()
         for launch in self._launches:
             model = self._spec(launch.model) or ModelSpec(launch.model, launch.digest)
-            process = launch.process
-            step = Evict(launch.model, process.pid, process.started, 0, Reason.SHUTDOWN, drain=True)
+            pid, started = launch.process.pid, launch.process.started
+            holds = (launch.committed or 0) + (launch.warm or 0)
+            step = Evict(launch.model, pid, started, holds, Reason.SHUTDOWN, drain=True)
             await self._journal.begun(step)
             done = await self._actions.evict(step, model.drain_timeout, model.stop_grace)
             await self._journal.evicted(step, done.seconds)
+        self._refuse_all()
+
+    def _refuse_all(self) -> None:
+        for name in sorted(self._applied.launches):
+            self._book.refuse(name, Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
 
     # -- taking in what others left --------------------------------------------------------------------------------
 
@@ -326,16 +287,12 @@ class Loop:
         if changed:
             await self._journal.applied(self._applied)
 
-    async def _take_done(self, now: float) -> None:
-        """Advance the state by what the action task has left, and keep the books."""
-        while self._done:
-            done = self._done.popleft()
-            state = self._state
-            self._state = machine.advance(state, done.event, now)
-            if isinstance(state, machine.Loading):
-                await self._after_load(state.action, done, now)
-            elif isinstance(state, machine.Evicting):
-                await self._after_evict(state.action, done)
+    async def _close_books(self, ended: machine.State, done: Done, now: float) -> None:
+        """Note how the step of the state that ended went."""
+        if isinstance(ended, machine.Loading):
+            await self._after_load(ended.action, done, now)
+        elif isinstance(ended, machine.Evicting):
+            await self._after_evict(ended.action, done)
 
     async def _after_load(self, step: Load, done: Done, now: float) -> None:
         if isinstance(done.event, machine.Ready):
@@ -354,28 +311,11 @@ class Loop:
         elif isinstance(done.event, machine.Exited):
             await self._journal.evicted(step, done.seconds)
 
-    async def _take_exits(self, now: float) -> None:
-        """Take models that died by themselves out of service; what they left behind is the plan's business."""
-        for launch in self._launches:
-            if launch.exit is None or launch.stopping or not launch.ready or launch.broken:
-                continue
-            launch.ready = False
-            if self._launches.serving(launch.model) is launch:
-                self._book.close(launch.model)
-                self._launches.unserve(launch)
-            error, rest = await anyio.to_thread.run_sync(self._autopsy, launch)
-            await self._journal.crashed(launch, error, now)
-            if rest:
-                launch.broken = True
-            else:
-                self._launches.drop(launch)
-                await self._store.drop_launch(launch.id)
-
-    def _autopsy(self, launch: Launch) -> tuple[str, tuple[int, ...]]:
-        error = describe(launch.spec, launch.exit, self._host.logs, launch.model, "it died")
-        return error, self._host.tree(launch.process, launch.id, thorough=True)
-
     # -- small things ----------------------------------------------------------------------------------------------
+
+    @property
+    def _halted(self) -> bool:
+        return isinstance(self._slot.state, machine.Halted)
 
     def _watch_soon(self, launch: Launch) -> None:
         assert self._tasks is not None, "the loop runs"

@@ -1,0 +1,39 @@
+"""Models that died by themselves."""
+
+import anyio.to_thread
+
+from reconciler.host import Host
+from reconciler.leases import LeaseBook
+from reconciler.loop.failures import describe
+from reconciler.loop.journal import Journal
+from reconciler.loop.launches import Launch, Launches
+from reconciler.store import AsyncStore
+
+
+async def take_deaths(
+    launches: Launches, host: Host, book: LeaseBook, store: AsyncStore, journal: Journal, now: float
+) -> None:
+    """Take ready models whose process has ended out of service at once; what they left behind is the plan's business.
+
+    A process that ends while it is being loaded or stopped is the affair of whoever does that.
+    """
+    for launch in launches:
+        if launch.exit is None or launch.stopping or not launch.ready or launch.broken:
+            continue
+        launch.ready = False
+        if launches.serving(launch.model) is launch:
+            book.close(launch.model)
+            launches.unserve(launch)
+        error, rest = await anyio.to_thread.run_sync(_autopsy, host, launch)
+        await journal.crashed(launch, error, now)
+        if rest:
+            launch.broken = True
+        else:
+            launches.drop(launch)
+            await store.drop_launch(launch.id)
+
+
+def _autopsy(host: Host, launch: Launch) -> tuple[str, tuple[int, ...]]:
+    """Return why it died, and which of its processes still live."""
+    error = describe(launch.spec, launch.exit, host.logs, launch.model, "it died")
+    return error, host.tree(launch.process, launch.id, thorough=True)
