@@ -81,6 +81,7 @@ def observe_once(applied: Applied, directory: Path) -> World:
                 loaded_at=now,
                 last_used=now,
                 broken=not sound,
+                admitted=record.admitted,
             )
         )
     ours = {i.port for i in instances}

@@ -101,7 +101,7 @@ def _loaded(step: Load, manifest: Manifest, world: World) -> Observation:
     size = book.size(spec, preflight, entry)
     assert size is not None, "a model of unknown size was loaded"
     pid = max((i.pid for i in seen.instances), default=0) + 1
-    new = Instance(spec.name, spec.digest, pid, 1, 18100, True, size, 0, seen.at, seen.at, 0)
+    new = Instance(spec.name, spec.digest, pid, 1, 18100, True, size, 0, seen.at, seen.at, admitted=size)
     demands = tuple(
         replace(d, active=d.active + d.waiting, waiting=0, oldest=None, wanted=False)
         if d.model == step.model

@@ -54,6 +54,12 @@ def held(instance: Instance) -> int | None:
     return instance.committed + (instance.warm or 0)
 
 
+def stray_charge(instance: Instance) -> int | None:
+    """Return what a process is charged whose settings no spec in force describes: what it holds or was let in at."""
+    now_held = held(instance)
+    return None if now_held is None else max(now_held, instance.admitted)
+
+
 def size(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:
     """Return the bytes a loaded model is charged: the larger of estimate and measured peak; None = unknown.
 

@@ -108,7 +108,7 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         size = book.size(spec, preflight, entry)
         need = book.load_need(spec, preflight, size)
         # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
-        own = size if instance is None or instance.digest == spec.digest else _peak(entries, instance)
+        own = size if instance is None or instance.digest == spec.digest else _own_size(entries, instance)
         rows.append(
             Row(
                 name=name,
@@ -133,9 +133,9 @@ def _charge(instance: Instance | None, own: int | None, need: int | None) -> int
     return book.charge(instance, own if instance.ready else need)
 
 
-def _peak(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -> int | None:
+def _own_size(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -> int | None:
     entry = entries.get((instance.model, instance.digest))
-    return entry.peak if entry and entry.peak > 0 else None
+    return max(instance.admitted, entry.peak if entry else 0) or None
 
 
 def _match(manifest: Manifest, instances: Iterable[Instance]) -> tuple[dict[str, Instance], list[Instance]]:

@@ -1,11 +1,21 @@
 """The plan: ordered steps, of which only the head is ever performed, and a verdict with a reason for every model."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Row, Table, compare
-from reconciler.core.select import PATIENCE, TRANSIENT_GRACE, Block, Coming, Going, Selection, select
+from reconciler.core.select import (
+    PATIENCE,
+    TRANSIENT_GRACE,
+    Block,
+    Coming,
+    Going,
+    Selection,
+    select,
+    unstartable,
+)
 from reconciler.core.types import (
     Account,
     Evict,
@@ -72,7 +82,7 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
 
 def _account(manifest: Manifest, world: World, table: Table, selection: Selection) -> Account:
     charges = [(r.charge, r.instance.ready) for r in table.rows if r.instance is not None]
-    charges += [(book.held(s), True) for s in table.strays]
+    charges += [(book.stray_charge(s), True) for s in table.strays]
     known = all(charge is not None for charge, _ready in charges)
     held = sum(c or 0 for c, ready in charges if ready)
     reserved = sum(c or 0 for c, ready in charges if not ready)
@@ -138,7 +148,8 @@ def _load(coming: Coming, free: int, now: float) -> Load:
         detail = f"{demand.waiting} request{'s' if demand.waiting > 1 else ''} waiting"
         if demand.oldest is not None:
             detail += f", oldest {span(max(0.0, now - demand.oldest))}"
-    return Load(row.name, row.spec.digest, coming.need, coming.reason, detail, free)
+    size = coming.need if row.size is None else row.size
+    return Load(row.name, row.spec.digest, coming.need, coming.reason, detail, free, size)
 
 
 def _verdicts(table: Table, selection: Selection, steps: tuple[Step, ...], now: float) -> Iterator[Verdict]:
@@ -153,7 +164,7 @@ def _verdicts(table: Table, selection: Selection, steps: tuple[Step, ...], now: 
         if stray.model not in named:
             named.add(stray.model)
             reason, detail = Reason.REMOVED, "not in the manifest"
-            out.append(Verdict(stray.model, Outcome.EVICT, reason, book.held(stray), detail))
+            out.append(Verdict(stray.model, Outcome.EVICT, reason, book.stray_charge(stray), detail))
     yield from sorted(out, key=lambda v: v.model)
 
 
@@ -170,6 +181,9 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
         return _blocked(row, block, now)
     if row.instance is not None:
         return Verdict(row.name, Outcome.KEEP, *_kept(row, now))
+    problem = unstartable(row, now)
+    if problem is not None:
+        return replace(_blocked(row, Block(problem), now), outcome=Outcome.COLD)
     return Verdict(row.name, Outcome.COLD, Reason.NOT_WANTED, row.size, "loads when a request asks for it")
 
 

@@ -146,10 +146,11 @@ class _Selector:
         victims: list[Row] = []
         named = {r.name for r in self.table.rows}
         for stray in self.table.strays:
-            leaving = Going(stray, book.held(stray) or 0, _stray_reason(stray, named))
+            charge = book.stray_charge(stray)
+            leaving = Going(stray, charge or 0, _stray_reason(stray, named))
             # Before anything else go: a second process, which would pass for the model were the other one stopped
             # first; and one whose memory cannot be read, since nothing can be admitted beside it.
-            ahead = leaving.reason is not Reason.REMOVED or book.held(stray) is None
+            ahead = leaving.reason is not Reason.REMOVED or charge is None
             (first if ahead else going).append(leaving)
         for row in self.table.rows:
             if row.instance is None or not row.instance.ready:
@@ -309,7 +310,7 @@ def _free(capacity: int | None, table: Table, without: Iterable[Going]) -> int |
     """Return what is left of the capacity once `without` are gone; None = something that stays is unknown."""
     gone = {id(g.instance) for g in without}
     charges = [r.charge for r in table.rows if r.instance is not None and id(r.instance) not in gone]
-    charges += [book.held(s) for s in table.strays if id(s) not in gone]
+    charges += [book.stray_charge(s) for s in table.strays if id(s) not in gone]
     if capacity is None or any(c is None for c in charges):
         return None
     return capacity - sum(c or 0 for c in charges)

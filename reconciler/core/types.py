@@ -101,6 +101,8 @@ class Instance:
     served: int = 0
     #: Its main process died or could not be stopped: what is left only waits to be cleared away.
     broken: bool = False
+    #: Bytes it was let in at; 0 = not known. What it is charged when no spec in force tells its size.
+    admitted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,8 @@ class Load:
     detail: str = ""
     #: Planned free bytes after this step.
     free: int = 0
+    #: Bytes it is charged once it is loaded.
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

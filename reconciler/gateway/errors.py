@@ -52,6 +52,9 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "not_ready": Code(503, SERVER, "Not every pinned model is ready, or the loop does not turn."),
         "queue_timeout": Code(503, SERVER, "The model was not ready within the time a request may wait."),
         "insufficient_memory": Code(503, SERVER, "There is no room for the model now."),
+        "not_startable": Code(
+            503, SERVER, "The model cannot be started until what the message names is mended."
+        ),
         "backing_off": Code(503, SERVER, "The model failed to start and is tried again later."),
         "model_stopped": Code(503, SERVER, "The model was stopped while it served the request."),
         "upstream_timeout": Code(504, SERVER, "The model's server took longer than the manifest allows."),

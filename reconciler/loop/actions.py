@@ -1,5 +1,6 @@
 """Performing one step: the only place that starts or stops models. No decision is taken here."""
 
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -127,7 +128,18 @@ class Actions:
         if spec.port is not None and port != spec.port:
             raise LoadError(f"port {spec.port} is in use by another program")
         launch_id = uuid.uuid4().hex
-        record = LaunchRecord(launch_id, action.model, action.digest, None, None, port, boot_id())
+        created = time.time()
+        record = LaunchRecord(
+            launch_id,
+            action.model,
+            action.digest,
+            None,
+            None,
+            port,
+            boot_id(),
+            created=created,
+            admitted=action.size,
+        )
         # Written before the process exists: should we die in between, its mark is known.
         await self._store.put_launch(record)
         command = registry.get(spec.engine).command(spec, port)
@@ -139,6 +151,7 @@ class Actions:
                 await self._store.drop_launch(launch_id)
                 raise
             launch = Launch(launch_id, action.model, action.digest, spec, process, port, self._clock())
+            launch.admitted, launch.created = action.size, created
             self._launches.add(launch)
             self._started(launch)
             await self._store.put_launch(_record(launch))
@@ -271,4 +284,6 @@ def _record(launch: Launch) -> LaunchRecord:
         launch.port,
         boot_id(),
         launch.ready,
+        launch.created,
+        launch.admitted,
     )

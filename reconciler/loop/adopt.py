@@ -62,7 +62,8 @@ def _launch(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -> 
     spec = specs.get(record.model)
     if spec is not None and launch_digest(spec) == record.digest:
         launch.spec = spec
-    launch.ready, launch.loaded_at = record.ready, now
+    launch.ready, launch.loaded_at, launch.admitted = record.ready, now, record.admitted
+    launch.created = record.created
     return launch
 
 

@@ -32,6 +32,10 @@ class Launch:
     #: When `warm` was read last, and seconds that took: reading it walks page tables.
     warm_at: float | None = None
     warm_cost: float = 0.0
+    #: Bytes it was let in at.
+    admitted: int = 0
+    #: Wall-clock seconds at which it was begun; for people only.
+    created: float = 0.0
     exit: Exit | None = None
     exited: anyio.Event = field(default_factory=anyio.Event)
 
@@ -98,4 +102,5 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         last_used=last_used,
         served=served,
         broken=launch.broken,
+        admitted=launch.admitted,
     )

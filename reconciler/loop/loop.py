@@ -269,7 +269,7 @@ class Loop:
     async def _take_manifest(self) -> None:
         reading, self._incoming = self._incoming, None
         if isinstance(reading, ManifestError):
-            self._refused = tuple(str(d) for d in reading.diagnostics)
+            self._refused = tuple(f"{d}; {d.hint}" if d.hint else str(d) for d in reading.diagnostics)
             await self._journal.refused(reading, self._applied.manifest.generation)
         elif reading is not None:
             self._refused = ()

@@ -20,7 +20,7 @@ def refusal(verdict: Verdict) -> Refusal | None:
         case Reason.NEVER_FITS:
             return Refusal(507, "never_fits", text)
         case Reason.NOT_STARTABLE | Reason.SIZE_UNKNOWN:
-            return Refusal(503, "cannot_load", text)
+            return Refusal(503, "not_startable", text)
         case Reason.MEMORY_UNKNOWN:
             return Refusal(503, "insufficient_memory", text, retry_after=10.0)
         case Reason.BACKING_OFF if (verdict.retry_in or 0.0) > SHORT_BACKOFF:

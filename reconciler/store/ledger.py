@@ -63,7 +63,7 @@ class Store:
         """Return all launch records, oldest first."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT launch_id, model, digest, pid, started, port, boot_id, ready, created"
+                "SELECT launch_id, model, digest, pid, started, port, boot_id, ready, created, admitted"
                 " FROM launches ORDER BY created, launch_id"
             ).fetchall()
         records = (LaunchRecord(*row) for row in rows)
@@ -74,7 +74,9 @@ class Store:
     def put_launch(self, record: LaunchRecord) -> None:
         """Insert the record, or replace the one with its `launch_id`."""
         with self._write() as db:
-            db.execute("INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(record))
+            db.execute(
+                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(record)
+            )
 
     def drop_launch(self, launch_id: str) -> None:
         """Forget a launch; an unknown id is fine."""

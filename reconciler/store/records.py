@@ -22,3 +22,5 @@ class LaunchRecord:
     ready: bool = False
     #: Wall-clock seconds at which it was begun; for people only.
     created: float = 0.0
+    #: Bytes it was let in at; 0 = not known.
+    admitted: int = 0

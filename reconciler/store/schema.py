@@ -8,7 +8,8 @@ MIGRATIONS: Final = (
     """
     CREATE TABLE launches (
         launch_id TEXT PRIMARY KEY, model TEXT NOT NULL, digest TEXT NOT NULL, pid INTEGER, started INTEGER,
-        port INTEGER NOT NULL, boot_id TEXT NOT NULL, ready INTEGER NOT NULL, created REAL NOT NULL
+        port INTEGER NOT NULL, boot_id TEXT NOT NULL, ready INTEGER NOT NULL, created REAL NOT NULL,
+        admitted INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE ledger (
         model TEXT NOT NULL, digest TEXT NOT NULL, peak INTEGER NOT NULL, failures INTEGER NOT NULL,

@@ -9,6 +9,7 @@ from reconciler.core.types import (
     Demand,
     Instance,
     LedgerEntry,
+    Load,
     Manifest,
     MayPreempt,
     Preflight,
@@ -293,6 +294,32 @@ def test_a_model_that_outgrew_its_estimate_is_charged_what_it_holds_and_reloaded
     )
     back = world(running("other", 500, idle=1), demands=[waiting("grown")], ledger=[entry])
     assert "+ grown needs 700 (Demanded)" in planned(wanted, back)
+
+
+@pytest.mark.parametrize(
+    "wanted", [manifest(model("b", 400)), manifest(model("a", 100, digest="a-v2"), model("b", 400))]
+)
+def test_a_process_of_other_settings_is_charged_what_it_was_let_in_at(wanted: Manifest) -> None:
+    """It holds 8 MiB now and may grow to the 700 it was let in at, whatever the manifest says of its model today."""
+    seen = world(
+        running("a", 8, admitted=700 * MIB),
+        demands=[Demand("a", active=1), waiting("b")],
+        preflights=[Preflight("a", "X", "x")],
+    )
+    made = plan(wanted, seen, NOW)
+    assert made.account.held == 700 * MIB
+    assert made.account.free == 300 * MIB
+    assert not any(isinstance(s, Load) and s.free < 0 for s in made.steps)
+
+
+@pytest.mark.parametrize("problem", ["preflight", "backoff", "size"])
+def test_a_cold_model_that_could_not_be_started_says_so_before_anyone_asks(problem: str) -> None:
+    seen = world(
+        preflights=[Preflight("b", "NotStartable", "no such file")] if problem == "preflight" else [],
+        ledger=[LedgerEntry("b", "b-v1", failures=1, retry_at=NOW + 5)] if problem == "backoff" else [],
+    )
+    reason = {"preflight": "NotStartable", "backoff": "BackingOff", "size": "SizeUnknown"}[problem]
+    expect(planned(manifest(model("b", None if problem == "size" else 900)), seen), f". b ({reason})")
 
 
 def test_the_load_peak_must_fit_even_if_the_model_is_smaller_afterwards() -> None:

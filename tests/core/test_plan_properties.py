@@ -73,6 +73,7 @@ def instances(draw: st.DrawFn, name: str, pid: int) -> Instance:
         last_used=min(NOW, loaded + draw(st.sampled_from([0.0, 10.0, 60.0]))),
         served=draw(st.integers(0, 2)),
         broken=draw(st.sampled_from([False] * 7 + [True])),
+        admitted=draw(st.sampled_from([0, 0, 20, 80])) * MIB,
     )
 
 
@@ -126,7 +127,9 @@ def cases(draw: st.DrawFn) -> tuple[Manifest, World]:
 def charges(manifest: Manifest, world: World) -> int | None:
     """What everything that runs is charged together; None if something could not be read."""
     table = compare(manifest, world, NOW)
-    values = [r.charge for r in table.rows if r.instance is not None] + [book.held(s) for s in table.strays]
+    values = [r.charge for r in table.rows if r.instance is not None] + [
+        book.stray_charge(s) for s in table.strays
+    ]
     return None if any(v is None for v in values) else sum(v or 0 for v in values)
 
 

@@ -52,7 +52,7 @@ def test_requests_around_the_end_of_the_idle_time_are_all_answered(manager: Mana
         for line in (e for e in evicts if e["model"] == visitor.model):
             at = datetime.fromisoformat(line["timestamp"]).timestamp()
             before = max((end for end in visitor.ends if end <= at), default=0.0)
-            assert at - before >= TTL - 0.1
+            assert at - before >= TTL - 0.25  # the client notes the end of its request later than the loop
     wait_for(lambda: not any(manager.processes(name) for name in names), SOON, "all to be unloaded at last")
     assert {m["state"] for m in manager.wait_calm()["models"]} == {"cold"}
 
