@@ -13,8 +13,10 @@ NAMES: Final = ("planning", "reaction", "load_overhead", "footprint", "proxy")
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=NAMES, default=NAMES, metavar="NAME")
-    names = parser.parse_args().names
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    names = parser.parse_args().names or NAMES
+    if unknown := [name for name in names if name not in NAMES]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
     print(machine(), flush=True)
     figures: list[Figure] = []
     for name in names:
