@@ -9,6 +9,7 @@ from reconciler.core.types import Evict, Load, ModelSpec, Plan, Reason, Residenc
 #: Share of the expected bytes that must be seen back before memory counts as recovered, and how long to wait for it.
 RECOVERED_SHARE: Final = 0.8
 SETTLE_SECONDS: Final = 10.0
+SETTLE_SLACK: Final = 64 << 20
 #: On top of a model's own grace: what TERM again, KILL and reaping may take.
 STOP_MARGIN: Final = 10.0
 
@@ -181,9 +182,17 @@ def _settle(model: str, expect: int | None, now: float) -> Settling:
     return Settling(model, expect, now, now + SETTLE_SECONDS)
 
 
-def recovered(state: Settling, available: int | None) -> bool:
+def expected(available: int | None, held: int) -> int | None:
+    """Return the available bytes at which the memory of a process counts as back, from what was available before.
+
+    A share of what it held is enough, and memory comes and goes on any machine: up to the slack it is not missed.
+    """
+    return None if available is None else available + int(held * RECOVERED_SHARE) - SETTLE_SLACK
+
+
+def recovered(expect: int | None, available: int | None) -> bool:
     """Return whether the memory waited for is seen to be back. Unknown is not back; the deadline ends the wait."""
-    return state.expect is not None and available is not None and available >= state.expect
+    return expect is not None and available is not None and available >= expect
 
 
 # -- what to do now ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import structlog
 from reconciler.board import Progress
 from reconciler.boot import boot_id
 from reconciler.core.launch import LaunchSpec
-from reconciler.core.machine import RECOVERED_SHARE, Aborted, Event, Exited, Failed, Ready
+from reconciler.core.machine import Aborted, Event, Exited, Failed, Ready, expected
 from reconciler.core.types import Evict, Load, ModelSpec
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
@@ -33,8 +33,6 @@ PROBE_FIRST: Final = 0.005
 PROBE_CAP: Final = 0.25
 #: Seconds between two looks at who listens, for a server that does not answer on its port.
 PROOF_SECONDS: Final = 0.5
-#: How much may come and go on a machine at any time; memory short of its expectation by this much is back.
-SETTLE_SLACK: Final = 64 << 20
 #: What holders of cut leases get to leave.
 CUT_SECONDS: Final = 2.0
 #: Grace of a process that is ended because it never became ready, or because the user is in a hurry.
@@ -264,7 +262,7 @@ class Actions:
             return Failed(None)
         self._launches.drop(launch)
         await self._store.drop_launch(launch.id)
-        expect = None if before is None else before + int(held * RECOVERED_SHARE) - SETTLE_SLACK
+        expect = expected(before, held)
         return Failed(expect) if failed else Exited(expect)
 
     def _tell(self, progress: Progress | None) -> None:

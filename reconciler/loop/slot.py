@@ -84,7 +84,7 @@ class Slot:
         with anyio.move_on_after(machine.SETTLE_SECONDS):
             while not self._enough_room:
                 available = (await anyio.to_thread.run_sync(read_memory)).available
-                if available is not None and available >= expect:
+                if machine.recovered(expect, available):
                     break
                 await anyio.sleep(SETTLE_POLL)
             return machine.Recovered()

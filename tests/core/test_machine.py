@@ -116,7 +116,13 @@ def test_deadlines_come_from_the_model() -> None:
     [(50, 50, True), (50, 49, False), (None, 10**9, False), (50, None, False)],
 )
 def test_memory_is_back_only_when_it_is_seen(expect: int | None, available: int | None, back: bool) -> None:
-    assert machine.recovered(Settling("b", expect, 0.0, 1.0), available) is back
+    assert machine.recovered(expect, available) is back
+
+
+def test_most_of_what_a_process_held_must_come_back() -> None:
+    gib = 1 << 30
+    assert machine.expected(10 * gib, 5 * gib) == 14 * gib - machine.SETTLE_SLACK
+    assert machine.expected(None, 5 * gib) is None
 
 
 def _specs(wanted: Manifest) -> dict[str, ModelSpec]:

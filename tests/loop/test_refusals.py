@@ -1,0 +1,43 @@
+"""Which verdicts answer waiting requests at once, with what."""
+
+import pytest
+
+from reconciler.core.types import Account, Outcome, Plan, Reason, Verdict
+from reconciler.gateway.errors import CODES
+from reconciler.loop.refusals import SHORT_BACKOFF, refusals
+
+#: Every reason that can stand behind a waiting request: (status, code), or None = it waits on.
+ANSWERS: dict[Reason, tuple[int, str] | None] = {
+    Reason.NEVER_FITS: (507, "never_fits"),
+    Reason.NOT_STARTABLE: (503, "not_startable"),
+    Reason.SIZE_UNKNOWN: (503, "not_startable"),
+    Reason.MEMORY_UNKNOWN: (503, "insufficient_memory"),
+    Reason.BACKING_OFF: (503, "backing_off"),
+    Reason.VICTIMS_BUSY: None,
+    Reason.OUTRANKED: None,
+    Reason.INSUFFICIENT_MEMORY: None,
+    Reason.DEMANDED: None,
+    Reason.LOADING: None,
+}
+
+
+def made(*verdicts: Verdict) -> Plan:
+    return Plan(1, 1, Account(), (), verdicts)
+
+
+@pytest.mark.parametrize("reason", ANSWERS)
+def test_what_no_waiting_changes_is_answered_at_once(reason: Reason) -> None:
+    verdict = Verdict("m", Outcome.BLOCKED, reason, detail="the detail", retry_in=60.0)
+    answer, found = ANSWERS[reason], refusals(made(verdict)).get("m")
+    assert (found and (found.status, found.code)) == answer
+    if found is not None:
+        assert found.message == "model 'm': the detail"
+        assert CODES[found.code].status == found.status
+
+
+def test_a_model_that_is_tried_again_soon_is_waited_for() -> None:
+    soon = Verdict("m", Outcome.BLOCKED, Reason.BACKING_OFF, retry_in=SHORT_BACKOFF)
+    late = Verdict("n", Outcome.BLOCKED, Reason.BACKING_OFF, retry_in=SHORT_BACKOFF + 1)
+    found = refusals(made(soon, late))
+    assert list(found) == ["n"]
+    assert found["n"].retry_after == SHORT_BACKOFF + 1
