@@ -1,4 +1,4 @@
-"""What a load costs through the manager, against the engine's own start with the very same command line."""
+"""What a load costs through the manager, against the engine's own start with the same settings."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -92,9 +92,13 @@ def first_byte(port: int) -> float:
 
 
 def direct(spec: LaunchSpec, log: Path) -> float:
-    """Return the seconds from starting the engine itself to the first byte of the same request's answer."""
+    """Return the seconds from starting the engine itself to the first byte of the same request's answer.
+
+    As anybody would start it: with its own warm-up run, for which the manager makes a call that proves it ready.
+    """
     port = free_port()
     command = registry.get(spec.engine).command(spec, port)
+    command = replace(command, argv=tuple(word for word in command.argv if word != "--no-warmup"))
     began = time.perf_counter()
     with started(command, log) as process:
         while not _healthy(port):

@@ -76,8 +76,19 @@ def flags(spec: LaunchSpec, port: int) -> list[str]:
 def optional_flags(spec: LaunchSpec) -> list[str]:
     """Return further settings for the embedded server, which knows all its flags."""
     # The prompt cache grows to 8 GiB by default, unseen by any estimate; a ping each second lets the server notice
-    # soon that a client has left; fitting to free memory is what the plan is for.
-    result = ["-fit", "off", "--cache-ram", "0", "--sse-ping-interval", "1", "--no-ui", "--offline"]
+    # soon that a client has left; fitting to free memory is what the plan is for. The call that proves it ready does
+    # the work of a warm-up run, so the server need not make one of its own before.
+    result = [
+        "-fit",
+        "off",
+        "--cache-ram",
+        "0",
+        "--sse-ping-interval",
+        "1",
+        "--no-ui",
+        "--offline",
+        "--no-warmup",
+    ]
     if spec.load_mode is not LoadMode.AUTO:
         result += ["-lm", spec.load_mode.value]
     return result

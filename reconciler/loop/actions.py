@@ -28,7 +28,7 @@ from reconciler.store import AsyncStore, LaunchRecord
 
 #: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
 #: 0.1 s nor one ready in a minute is kept waiting for more than that share of it.
-PROBE_SHARE: Final = 0.03
+PROBE_SHARE: Final = 0.015
 PROBE_FIRST: Final = 0.005
 PROBE_CAP: Final = 0.25
 #: Seconds between two looks at who listens, for a server that does not answer on its port.

@@ -27,6 +27,9 @@ class Launch:
     stopping: bool = False
     broken: bool = False
     loaded_at: float = 0.0
+    #: Its processes, and when they were found out last.
+    pids: tuple[int, ...] = ()
+    pids_at: float = float("-inf")
     committed: int | None = None
     warm: int | None = None
     #: When `warm` was read last, and seconds that took: reading it walks page tables.

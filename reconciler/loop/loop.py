@@ -12,7 +12,6 @@ from typing import Final
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 import structlog
 
 from reconciler.board import Board
@@ -177,7 +176,6 @@ class Loop:
             self._launches,
             now,
         )
-        await anyio.to_thread.run_sync(self._trim_logs)
         return until
 
     async def _sleep(self, until: float | None) -> None:
@@ -325,10 +323,6 @@ class Loop:
         launch.exit = await self._host.wait_exit(launch.process)
         launch.exited.set()
         self.wake()
-
-    def _trim_logs(self) -> None:
-        for model in sorted({x.model for x in self._launches}):
-            self._host.logs.trim(model)
 
     def _spec(self, model: str) -> ModelSpec | None:
         return next((m for m in self._applied.manifest.models if m.name == model), None)

@@ -17,7 +17,9 @@ from reconciler.memory.host import read_memory
 from reconciler.memory.tree import read_committed, read_warm
 
 #: Files of a model nobody asks for are looked at again after this many seconds.
-PREFLIGHT_SECONDS: Final = 5.0
+PREFLIGHT_SECONDS: Final = 30.0
+#: Which processes a model that is ready consists of is found out this often; in between those known are measured.
+TREE_SECONDS: Final = 30.0
 #: Warm pages are read at most this often, and so rarely that reading them costs less than 1 % of the time.
 WARM_SECONDS: Final = 10.0
 WARM_SHARE: Final = 0.01
@@ -83,14 +85,19 @@ class Observer:
         self, live: list[Launch], due: list[LaunchSpec], now: float
     ) -> tuple[Memory, dict[str, _Checked]]:
         self._measure(live, now, False)
+        for model in sorted({x.model for x in live}):
+            self._host.logs.trim(model)
         ours = {x.port for x in live}
         checked = {s.model: _Checked(launch_digest(s), now, preflight(s, ours)) for s in due}
         return read_memory(), checked
 
     def _measure(self, launches: list[Launch], now: float, warm_too: bool) -> None:
-        trees = self._host.trees((x.process, x.id) for x in launches)
+        stale = [x for x in launches if not x.ready or warm_too or now - x.pids_at >= TREE_SECONDS]
+        trees = self._host.trees((x.process, x.id) for x in stale) if stale else {}
         for launch in launches:
-            pids = trees[launch.id]
+            if launch.id in trees:
+                launch.pids, launch.pids_at = trees[launch.id], now
+            pids = launch.pids
             launch.committed = read_committed(pids) if pids else 0
             pause = max(WARM_SECONDS, launch.warm_cost / WARM_SHARE)
             if warm_too or launch.warm_at is None or now - launch.warm_at >= pause:

@@ -28,7 +28,7 @@ from reconciler.manifest.watch_set import WatchSet, watch_set
 
 #: Seconds without a further change before the files are read. The listener also wakes that often while nothing
 #: happens: half of this would double what an idle program costs, and bring a save 30 ms sooner to its effect.
-DEBOUNCE_SECONDS: Final = 0.04
+DEBOUNCE_SECONDS: Final = 0.06
 #: Seconds between two looks where the system cannot tell of changes.
 POLL_SECONDS: Final = 2.0
 #: Seconds until a directory that vanished while it was about to be watched is looked for again.
@@ -54,7 +54,7 @@ class ManifestWatcher:
         path: Path,
         *,
         environ: Mapping[str, str],
-        slow: float = 10.0,
+        slow: float = 20.0,
         debounce: float = DEBOUNCE_SECONDS,
         settle: float = 2.0,
         engines: Engines | None = None,

@@ -19,7 +19,17 @@ from tiny_gguf import write_llama
 ENGINE = registry.get("llama.cpp")
 BARE = LaunchSpec("m", "llama.cpp", weights="/w/m.gguf")
 EMBEDDED = (sys.executable, "-P", "-m", "reconciler.engines.llama_launcher")
-OPTIONS = ("-fit", "off", "--cache-ram", "0", "--sse-ping-interval", "1", "--no-ui", "--offline")
+OPTIONS = (
+    "-fit",
+    "off",
+    "--cache-ram",
+    "0",
+    "--sse-ping-interval",
+    "1",
+    "--no-ui",
+    "--offline",
+    "--no-warmup",
+)
 THREADS = str(llama_settings.threads())
 
 
