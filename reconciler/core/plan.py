@@ -14,7 +14,6 @@ from reconciler.core.select import (
     Going,
     Selection,
     select,
-    unstartable,
 )
 from reconciler.core.types import (
     Account,
@@ -30,7 +29,7 @@ from reconciler.core.types import (
     World,
 )
 from reconciler.core.words import size as size_text
-from reconciler.core.words import span
+from reconciler.core.words import span, times
 
 #: Models in use are not looked at more often than this to see whether they have come to rest.
 REST: Final = 0.5
@@ -181,9 +180,9 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
         return _blocked(row, block, now)
     if row.instance is not None:
         return Verdict(row.name, Outcome.KEEP, *_kept(row, now))
-    problem = unstartable(row, now)
-    if problem is not None:
-        return replace(_blocked(row, Block(problem), now), outcome=Outcome.COLD)
+    hopeless = selection.hopeless.get(row.name)
+    if hopeless is not None:
+        return replace(_blocked(row, hopeless, now), outcome=Outcome.COLD)
     return Verdict(row.name, Outcome.COLD, Reason.NOT_WANTED, row.size, "loads when a request asks for it")
 
 
@@ -217,13 +216,12 @@ def _block_detail(row: Row, block: Block, retry_in: float | None) -> str:
     if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
         return row.preflight.message or str(row.preflight.reason)
     if block.reason is Reason.BACKING_OFF and row.entry is not None:
-        tries = f"failed {row.entry.failures} time{'s' if row.entry.failures != 1 else ''}"
-        return f"{tries}, tries again in {span(retry_in or 0.0)}: {row.entry.last_error}"
+        return f"failed {times(row.entry.failures)}, tries again in {span(retry_in or 0.0)}: {row.entry.last_error}"
     short = f"{size_text(block.short)} short" if block.short else "room is kept for a request that waits"
     texts = {
         Reason.SIZE_UNKNOWN: "its size is unknown: give memory.steady",
         Reason.MEMORY_UNKNOWN: "the machine's memory could not be read",
-        Reason.NEVER_FITS: f"{short} even with every model gone that is not pinned",
+        Reason.NEVER_FITS: f"can never fit: {short} even with every other model gone that is not pinned",
         Reason.NO_ROOM: short,
         Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(PATIENCE)} have passed",
         Reason.OUTRANKED: f"{short}: what holds the memory has a higher priority or may not be displaced by it",

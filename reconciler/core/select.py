@@ -60,6 +60,8 @@ class Selection:
     coming: list[Coming] = field(default_factory=list)
     leftovers: list[Going] = field(default_factory=list)
     blocked: dict[str, Block] = field(default_factory=dict)
+    #: Models nobody wants now that could not be loaded if somebody did.
+    hopeless: dict[str, Block] = field(default_factory=dict)
     #: What all models may be charged now, and what of it is left before the first step; None = unknown.
     capacity: int | None = None
     free: int | None = None
@@ -134,6 +136,7 @@ class _Selector:
         self._relieve()
         for row in self._claimants():
             self._claim(row)
+        self._look_ahead()
         self.out.leftovers = list(self.removals)
         return self.out
 
@@ -204,14 +207,31 @@ class _Selector:
             self.out.blocked[row.name] = Block(reason or Reason.SIZE_UNKNOWN)
             return
         own = self._own_charge(row)
-        of_pinned = self.pinned_total - (max(row.size or 0, row.charge or 0) if row.pinned else 0)
-        never = row.need - (self.budget - of_pinned)
+        never = self._beyond_reach(row, row.need, self.budget)
         if never > 0:
             self.out.blocked[row.name] = Block(Reason.NEVER_FITS, never)
         elif row.demanded:
             self._claim_demanded(row, row.need, self.free + own)
         else:
             self._claim_warm(row, row.need, self.free + own, own)
+
+    def _beyond_reach(self, row: Row, need: int, budget: int) -> int:
+        """Return how many bytes a model would lack even with every other model gone that is not pinned."""
+        of_pinned = self.pinned_total - (max(row.size or 0, row.charge or 0) if row.pinned else 0)
+        return need - (budget - of_pinned)
+
+    def _look_ahead(self) -> None:
+        """Say of cold models what a request for them would be told, before there is one."""
+        for row in self.table.rows:
+            if row.instance is not None or row.wanted:
+                continue
+            reason = unstartable(row, self.now)
+            if reason is not None:
+                self.out.hopeless[row.name] = Block(reason)
+            elif row.need is not None and self.budget is not None:
+                short = self._beyond_reach(row, row.need, self.budget)
+                if short > 0:
+                    self.out.hopeless[row.name] = Block(Reason.NEVER_FITS, short)
 
     def _own_charge(self, row: Row) -> int:
         """Return what replacing the model's own drifted process would give back."""

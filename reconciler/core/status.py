@@ -8,6 +8,7 @@ from reconciler.core import book
 from reconciler.core.machine import Evicting, Loading, Settling, State
 from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Plan, Residency, World
 from reconciler.core.words import size as size_text
+from reconciler.core.words import times
 
 
 class Truth(StrEnum):
@@ -134,5 +135,5 @@ def _degraded(spec: ModelSpec, instance: Instance | None, entry: LedgerEntry | N
         text = f"holds {size_text(holds)}, {size_text(holds - spec.steady)} more than memory.steady says"
         return [("Degraded", Truth.TRUE, "OverEstimate", text)]
     if entry is not None and entry.failures > 0:
-        return [("Degraded", Truth.TRUE, "Failing", f"failed {entry.failures} times: {entry.last_error}")]
+        return [("Degraded", Truth.TRUE, "Failing", f"failed {times(entry.failures)}: {entry.last_error}")]
     return []

@@ -36,3 +36,8 @@ def span(seconds: float) -> str:
     if seconds < 172800:
         return f"{int(seconds // 3600)}h"
     return f"{int(seconds // 86400)}d"
+
+
+def times(count: int) -> str:
+    """Return how often: `once`, `3 times`."""
+    return "once" if count == 1 else f"{count} times"

@@ -3,6 +3,9 @@
 `$HOME`, `~`, `*`, `;` and `|` stay what they are. A line break is a blank, with or without a backslash before it.
 """
 
+import re
+from typing import Final
+
 
 class SplitError(ValueError):
     """The text cannot be split. `line` counts from 0 within it."""
@@ -15,6 +18,7 @@ class SplitError(ValueError):
 
 
 _BLANK = " \t\n"
+_BLANKS_TO_LINE_END: Final = re.compile(r"[ \t]+(\n|\Z)")
 #: In double quotes a backslash protects only these.
 _PROTECTED = '$`"\\\n'
 
@@ -50,6 +54,12 @@ class _Splitter:
                 self.at += 1
             elif text.startswith("\\\n", self.at):
                 self.at += 2
+            elif text[self.at] == "\\" and _BLANKS_TO_LINE_END.match(text, self.at + 1):
+                raise SplitError(
+                    self.line(self.at),
+                    "a backslash at the end of a line has blanks behind it: they would become an argument",
+                    "remove the blanks behind the backslash",
+                )
             elif text[self.at] == "#":
                 self.skip_comment()
             else:

@@ -84,6 +84,14 @@ def test_a_model_that_never_fits_evicts_nobody() -> None:
     )
 
 
+def test_that_a_model_never_fits_is_told_before_anyone_asks() -> None:
+    wanted, seen = _full_desk("want30")
+    verdict = plan(wanted, seen, NOW).verdict("want950")
+    assert verdict is not None
+    assert (verdict.outcome.value, verdict.reason) == (".", "NeverFits")
+    assert verdict.detail.startswith("can never fit: 50 MiB short")
+
+
 def _full_desk(claimant: str) -> tuple[Manifest, World]:
     wanted = manifest(
         model("tiny", 50),

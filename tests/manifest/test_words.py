@@ -108,6 +108,9 @@ def test_splitting(text: str, words: list[str]) -> None:
         ('a\n"b\nc', 1, "never closed"),
         ("a\n b \\", 1, "last backslash"),
         ("a --color #fff", 0, "middle of a line"),
+        ("serve --port 1 \\ \n --x 1", 0, "blanks behind it"),
+        ("serve\n --a \\\t\n --b", 1, "blanks behind it"),
+        ("serve \\ ", 0, "blanks behind it"),
     ],
 )
 def test_what_cannot_be_split(text: str, line: int, message: str) -> None:
