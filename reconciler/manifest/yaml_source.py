@@ -179,6 +179,9 @@ class _Composer:
                 "keep one of the two",
             )
             return
+        if isinstance(value, Scalar) and value.plain and not value.value:
+            # Nothing is written there; the parser's place for it is wherever the next thing begins.
+            value.mark = key.mark
         mapping.items[key.value] = Entry(key, value)
         self.weigh(mapping, value)
 

@@ -288,3 +288,9 @@ def test_the_manifest_that_ships_is_valid() -> None:
     applied = load_manifest(Path(__file__).parents[2] / "manifests", environ={})
     assert applied.warnings == ()
     assert json.dumps(applied.routes)
+
+
+def test_a_key_without_a_value_is_named_where_it_stands(tmp_path: Path) -> None:
+    (found,) = refuse(tmp_path, f"{HEAD}models:\n")
+    assert (found.line, found.col) == (HEAD.count("\n") + 1, 1)
+    assert "models:" in found.render()
