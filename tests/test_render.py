@@ -1,8 +1,10 @@
 """What people and programs read: whole texts as golden files, JSON against its committed schema."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -25,9 +27,9 @@ from board_samples import (
 )
 from golden_files import assert_golden
 from reconciler.board import Progress
-from reconciler.core.machine import Halted, State
+from reconciler.core.machine import Evicting, Halted, State
 from reconciler.core.status import Truth
-from reconciler.core.types import Account, Outcome, Plan, Reason, Verdict
+from reconciler.core.types import Account, Evict, Outcome, Plan, Reason, Verdict
 from reconciler.manifest.applied import Source
 from reconciler.render import explain_text, one_line, plan_json, plan_text, schemas, status_json, status_text
 from reconciler.render.status_text import action_text, condition_is_fine
@@ -135,6 +137,57 @@ def test_explain_text(model: str) -> None:
     assert_golden(f"explain-{model}.txt", explain_text(status_json(snapshot(), NOW), model) + "\n")
 
 
+def with_facts(model: str, **facts: Any) -> dict[str, Any]:
+    document = status_json(snapshot(), NOW)
+    found = next(m for m in document["models"] if m["name"] == model)
+    assert facts.keys() <= found.keys()
+    found.update(facts)
+    return document
+
+
+def test_explain_says_a_long_reason_once() -> None:
+    why = "the weights /models/vision.gguf do not exist"
+    verdict = {
+        **status_json(snapshot(), NOW)["models"][5]["verdict"],
+        "reason": "NotStartable",
+        "detail": why,
+    }
+    conditions = [
+        {**status_json(snapshot(), NOW)["models"][0]["conditions"][0], "message": f"blocked: {why}"},
+        {**status_json(snapshot(), NOW)["models"][0]["conditions"][1], "message": why},
+    ]
+    document = with_facts("vision", verdict=verdict, conditions=conditions, failures=2, last_error=why)
+    text = explain_text(document, "vision")
+    assert text.splitlines()[1] == f"  why          NotStartable: {why}"
+    assert text.count(why) == 1
+    assert "  failures     2 in a row, the last: see above" in text
+    assert text.count("see above") == 3
+
+
+def test_explain_of_a_model_evicted_by_hand_says_so() -> None:
+    detail = "evicted by hand; a request or `reconcile load vision` brings it back"
+    verdict = {"model": "vision", "outcome": "cold", "reason": "Dismissed", "detail": detail}
+    document = with_facts(
+        "vision", state="cold", dismissed=True, verdict={**verdict, "size": 1, "retry_in": None}
+    )
+    assert f"  why          Dismissed: {detail}\n" in explain_text(document, "vision")
+
+
+def test_a_model_that_served_nothing_was_not_used() -> None:
+    document = with_facts("chat", served=0, idle=840.0)
+    row = next(line for line in status_text(document).splitlines() if line.startswith("chat "))
+    assert "14m ago" not in row
+    assert "last used" not in explain_text(document, "chat")
+
+
+def test_the_table_shows_what_is_measured_and_the_account_what_is_charged() -> None:
+    lines = status_text(status_json(snapshot(), NOW)).splitlines()
+    assert "6.6 held" in lines[3]
+    head = next(line for line in lines if line.startswith("MODEL"))
+    assert "MEASURED" in head
+    assert "HELD" not in head
+
+
 def test_explain_of_a_stranger_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         explain_text(status_json(snapshot(), NOW), "nobody")
@@ -144,6 +197,16 @@ def test_explain_of_a_stranger_is_a_key_error() -> None:
 def test_action_in_flight(state: State, progress: Progress | None, expected: str) -> None:
     document = status_json(replace(snapshot(), state=state, progress=progress), NOW)
     assert action_text(document) == expected
+
+
+def test_a_drain_without_an_end_has_no_deadline() -> None:
+    """JSON has no infinity."""
+    state = Evicting(Evict("chat", 1, 2, 1, Reason.REMOVED, drain=True), NOW - 2, math.inf)
+    document = status_json(replace(snapshot(), state=state), NOW)
+    assert document["action"]["deadline_in"] is None
+    jsonschema.Draft202012Validator(schemas.status_schema()).validate(
+        json.loads(json.dumps(document, allow_nan=False))
+    )
 
 
 def test_a_halted_loop_says_why() -> None:

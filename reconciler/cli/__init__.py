@@ -1,4 +1,8 @@
-"""The command line. Exit codes: 0 done, 1 failure, 2 changes (only --detailed-exitcode), 64 usage, 130 Ctrl-C."""
+"""The command line.
+
+Exit codes: 0 done, 1 failure, 2 changes (only --detailed-exitcode), 64 usage, 130 a verb was interrupted; a loop that
+is ended by Ctrl-C or SIGTERM ends its models and exits 0.
+"""
 
 import os
 import sys
@@ -33,7 +37,7 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         code = make_app()(list(argv) if argv is not None else None)
     except CycloptsError as error:
-        note(f"error: {error}\nsee: reconcile --help")
+        note(f"error: {_mistyped_verb(argv) or error}\nsee: reconcile --help")
         return USAGE
     except CliError as error:
         note(f"{error.prefix}{error}")
@@ -48,6 +52,14 @@ def _run(argv: Sequence[str] | None) -> int:
         note(f"error: {error}")
         return FAILURE
     return code if isinstance(code, int) else 0
+
+
+def _mistyped_verb(argv: Sequence[str] | None) -> str | None:
+    """Return what is wrong with a first word that was taken for a path: the fault is there, not in what follows it."""
+    from reconciler.cli.run import VERBS, mistyped
+
+    word = next(iter(sys.argv[1:] if argv is None else argv), "-")
+    return None if word.startswith("-") or word in VERBS else mistyped(word)
 
 
 def make_app() -> "App":

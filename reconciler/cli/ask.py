@@ -34,7 +34,7 @@ def ask(loop: LoopClient, name: str, verb: Verb, *, wait: bool, timeout: float) 
         status = loop.status()
         now = find_model(status, name)
         if _done(now, verb):
-            say(f"{name} is {'ready' if verb == 'load' else 'not loaded'}")
+            say(_outcome(model, verb))
             return
         if reason := _refused(
             now, model, verb, heard=status["observation"] >= before["observation"] + _HEARD
@@ -44,7 +44,7 @@ def ask(loop: LoopClient, name: str, verb: Verb, *, wait: bool, timeout: float) 
             shown = line
             note(line)
         if time.monotonic() > deadline:
-            raise CliError(f"{name} is still {now['state']} after {timeout:g} s; the loop goes on")
+            raise CliError(f"{name} is still {now['state']} after {timeout:g} s; {_goes_on(name, verb)}")
         time.sleep(POLL)
 
 
@@ -52,6 +52,20 @@ def _done(model: Json, verb: Verb) -> bool:
     if verb == "load":
         return bool(model["state"] == "ready")
     return model["pid"] is None and model["state"] not in ("loading", "evicting")
+
+
+def _outcome(before: Json, verb: Verb) -> str:
+    """Return what has come of it; an evict is told apart from one that had nothing to do."""
+    if verb == "load":
+        return f"{before['name']} is ready"
+    return f"{before['name']} was {'not loaded' if _done(before, 'evict') else 'unloaded'}"
+
+
+def _goes_on(name: str, verb: Verb) -> str:
+    """Return what stays in force when only the waiting ends."""
+    if verb == "load":
+        return f"it stays asked for; `reconcile evict {name}` takes that back"
+    return "it goes as soon as it may"
 
 
 def _refused(now: Json, before: Json, verb: Verb, *, heard: bool) -> str:

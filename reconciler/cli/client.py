@@ -12,7 +12,6 @@ from urllib.parse import quote, urlsplit
 from reconciler.cli.output import CliError
 from reconciler.render import one_line
 
-DEFAULT_URL: Final = "http://127.0.0.1:8080"
 KEY_VARIABLE: Final = "RECONCILE_API_KEY"
 #: Seconds one answer may take; the loop answers from memory.
 TIMEOUT: Final = 10.0
@@ -71,14 +70,18 @@ class LoopClient:
 
 
 def find_loop(state_dir: Path) -> LoopClient:
-    """Return the client for the loop of this state directory, or for the default address if it has left no note.
+    """Return the client for the loop of this state directory; whether it answers is seen at the first call.
 
-    Raises NotRunningError when the directory's loop is known to be gone. Whether one answers is seen at the first call.
+    Raises NotRunningError when no loop has left a note there, or the one that did is gone. No other address is tried:
+    whoever listens there may be somebody else's server.
     """
     url = running_url(state_dir)
-    if url is None and (state_dir / "run.json").exists():
-        raise NotRunningError(f"the loop of {state_dir} is not running; start it with: reconcile")
-    return LoopClient(url or DEFAULT_URL)
+    if url is None:
+        raise NotRunningError(
+            f"no loop runs with the state directory {state_dir}; "
+            "start one with `reconcile`, or name another with --state-dir"
+        )
+    return LoopClient(url)
 
 
 def running_url(state_dir: Path) -> str | None:

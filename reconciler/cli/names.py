@@ -16,14 +16,15 @@ def near(name: str, known: Iterable[str]) -> str | None:
 
 
 def find_model(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the model of a status document that has this name or alias. Raises CliError with the nearest name."""
+    """Return the model of a status document that has this name or alias. Raises CliError with what there is."""
     models = status["models"]
     for model in models:
         if name == model["name"] or name in model["aliases"]:
             found: Mapping[str, Any] = model
             return found
-    names = [m["name"] for m in models] + [alias for m in models for alias in m["aliases"]]
-    guess = near(name, names)
-    meant = f'; did you mean "{guess}"?' if guess else ""
-    listed = ", ".join(m["name"] for m in models) or "none"
-    raise CliError(f'no model or alias is called "{one_line(name)}"{meant} Models: {listed}.')
+    names = [m["name"] for m in models]
+    aliases = sorted(alias for m in models for alias in m["aliases"])
+    there = f"models: {', '.join(names) or 'none'}" + (f"; aliases: {', '.join(aliases)}" if aliases else "")
+    guess = near(name, names + aliases)
+    rest = f'did you mean "{guess}"? ({there})' if guess else there
+    raise CliError(f'no model or alias is called "{one_line(name)}"; {rest}')

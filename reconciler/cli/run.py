@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -11,13 +11,14 @@ from reconciler.cli.names import near
 from reconciler.cli.output import UsageError
 from reconciler.render import one_line
 
-VERBS = ("validate", "schema", "status", "explain", "logs", "load", "evict", "stop")
+DEFAULT_PATH: Final = Path("manifests")
+VERBS: Final = ("validate", "schema", "status", "explain", "logs", "load", "evict", "stop")
 
 
 def run(
     path: Annotated[
         Path, Parameter(help="Manifest: a YAML file, or a directory whose *.yaml files are merged.")
-    ] = Path("manifests"),
+    ] = DEFAULT_PATH,
     /,
     *,
     dry_run: Annotated[
@@ -26,7 +27,9 @@ def run(
     once: Annotated[
         bool,
         Parameter(
-            negative=(), show_default=False, help="Act until all is as it should be, leave it so, exit."
+            negative=(),
+            show_default=False,
+            help="Act until all is as it should be, exit, leave the models up.",
         ),
     ] = False,
     rev: options.Rev = None,
@@ -44,10 +47,11 @@ def run(
 ) -> int:
     """Keep the AI model servers of this machine the way a YAML manifest says, within its memory.
 
-    Without a command, run the loop and the gateway in the foreground until Ctrl-C. A file or directory that is called
-    like a command is given as ./NAME.
+    Without a command, run the loop and the gateway in the foreground. Ctrl-C once: requests in flight get their drain
+    time, then the models end; twice: they are cut. A path that is called like a command is given as ./NAME.
 
-    Exit codes: 0 done, 1 failure, 2 changes are pending (only with --detailed-exitcode), 64 wrong usage, 130 Ctrl-C.
+    Exit codes: 0 done, also a loop that was ended by Ctrl-C or SIGTERM; 1 failure; 2 changes are pending (only with
+    --detailed-exitcode); 64 wrong usage; 130 another command was interrupted.
     """
     _check(path, dry_run=dry_run, once=once, rev=rev, detailed_exitcode=detailed_exitcode, listen=listen)
     if dry_run:
@@ -59,14 +63,21 @@ def run(
     return app.run(path, state_dir=state_dir, once=once, listen=listen, json=json)
 
 
+def mistyped(word: str) -> str | None:
+    """Return what to say of a word that is no command and no path that there is, or None if it may be a path."""
+    path = Path(word)
+    if path.exists() or path == DEFAULT_PATH or os.sep in word or path.suffix in (".yaml", ".yml"):
+        return None
+    guess = near(word, VERBS)
+    meant = f'; did you mean "{guess}"?' if guess else ""
+    return f'"{one_line(word)}" is neither a command nor a file or directory{meant}\ncommands: {", ".join(VERBS)}'
+
+
 def _check(
     path: Path, *, dry_run: bool, once: bool, rev: str | None, detailed_exitcode: bool, listen: str | None
 ) -> None:
-    name = os.fspath(path)
-    if not path.exists() and os.sep not in name and (guess := near(name, VERBS)):
-        raise UsageError(
-            f'there is no command, file or directory "{one_line(name)}"; did you mean "{guess}"?'
-        )
+    if rev is None and (mistake := mistyped(os.fspath(path))):
+        raise UsageError(mistake)
     if dry_run and once:
         raise UsageError("--dry-run and --once exclude each other")
     if dry_run and listen is not None:

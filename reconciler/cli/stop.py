@@ -1,6 +1,7 @@
 """`reconcile stop`: end the loop, and the models with it."""
 
 import time
+from pathlib import Path
 from typing import Final
 
 from reconciler.cli import options
@@ -12,15 +13,19 @@ _POLL: Final = 0.1
 def stop(
     *, no_wait: options.NoWait = False, timeout: options.Timeout = 120.0, state_dir: options.StateDir = None
 ) -> int:
-    """Stop the running loop and its models.
+    """Stop the running loop and its models, or the models that --once has left up.
 
-    It finishes its step first. Waits until nobody answers any more.
+    Requests in flight get their drain time. Waits until nobody answers any more.
     """
-    from reconciler.cli.client import NotRunningError, find_loop
+    from reconciler.cli.client import LoopClient, NotRunningError, running_url
     from reconciler.store.paths import state_dir as resolve
 
     options.require_positive(timeout, "--timeout")
-    loop = find_loop(resolve(state_dir, create=False))
+    directory = resolve(state_dir, create=False)
+    url = running_url(directory)
+    if url is None:
+        return _end_leftovers(directory)
+    loop = LoopClient(url)
     loop.call("POST", "/api/v1/stop")
     if no_wait:
         return 0
@@ -34,3 +39,22 @@ def stop(
             return 0
         time.sleep(_POLL)
     raise CliError(f"the loop still answers after {timeout:g} s")
+
+
+def _end_leftovers(directory: Path) -> int:
+    """End models that run without a loop: `--once` leaves them up, and so does a crash."""
+    from reconciler import app
+    from reconciler.host import HostError
+
+    if not directory.is_dir():
+        say(_NOTHING)  # nothing has ever run here, and asking must not make the directory
+        return 0
+    try:
+        ended = app.end_leftovers(directory)
+    except HostError as error:
+        raise CliError(str(error)) from error
+    say(f"ended: {', '.join(ended)}" if ended else _NOTHING)
+    return 0
+
+
+_NOTHING: Final = "no loop runs and no model was left running"

@@ -9,6 +9,7 @@ from reconciler.cli import options
 from reconciler.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
+    from reconciler.core.types import ModelSpec, Preflight
     from reconciler.manifest.applied import Applied
 
 
@@ -23,7 +24,8 @@ def validate(
 ) -> int:
     """Check a manifest and print what was understood of it.
 
-    All errors come at once, each with file:line:col, on stderr. Nothing is started or written.
+    All errors come at once, each with file:line:col, on stderr. A model that could not be started on this machine as it
+    is now is a warning. Nothing is started or written.
     """
     from reconciler.cli.manifests import read_manifest
 
@@ -35,15 +37,25 @@ def validate(
         say_json(document)
     else:
         say(_text(document))
+    for model in document["models"]:
+        if problem := model["problem"]:
+            note(f"warning: models.{model['name']} cannot be started here now: {problem}")
     return 0
 
 
 def understood(applied: "Applied") -> dict[str, Any]:
-    """Return the sizes and choices the manifest was read to mean, in bytes; null = found out at run time."""
+    """Return the sizes and choices the manifest was read to mean, in bytes; null = not stated, or not known.
+
+    Reads the files that the models name: `estimate` is what their engine makes of them, `problem` why a model could
+    not be started now. Ports are not looked at: a loop that runs holds its own.
+    """
+    from reconciler.engines import registry
+
     manifest = applied.manifest
     models = []
     for spec in manifest.models:
         launch = applied.launches[spec.name]
+        found = registry.get(launch.engine).preflight(launch)
         models.append(
             {
                 "name": spec.name,
@@ -53,6 +65,8 @@ def understood(applied: "Applied") -> dict[str, Any]:
                 "priority": spec.priority,
                 "steady": spec.steady,
                 "peak": spec.peak,
+                "estimate": found.steady,
+                "problem": _problem(spec, found),
                 "aliases": sorted(a for a, name in applied.routes.items() if name == spec.name != a),
             }
         )
@@ -65,6 +79,17 @@ def understood(applied: "Applied") -> dict[str, Any]:
         "reserve": manifest.reserve,
         "models": models,
     }
+
+
+def _problem(spec: "ModelSpec", found: "Preflight") -> str | None:
+    """Return why the loop would not start a model, in the words of a verdict, or None."""
+    from reconciler.core.types import Reason
+
+    if found.reason is not None:
+        return f"{found.reason}: {found.message}"
+    if spec.steady is None and found.steady is None:
+        return f"{Reason.SIZE_UNKNOWN}: {found.message or 'give memory.steady'}"
+    return None
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -85,9 +110,15 @@ def _table(models: list[dict[str, Any]]) -> list[str]:
     rows = [head]
     for m in models:
         choices = (m["engine"], m["role"], m["residency"], str(m["priority"]))
-        rows.append((m["name"], *choices, _bytes(m["steady"], "auto"), _bytes(m["peak"], "auto")))
+        rows.append((m["name"], *choices, _steady(m), _bytes(m["peak"], "as steady")))
     widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
     return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _steady(model: dict[str, Any]) -> str:
+    if model["steady"] is None and model["estimate"] is not None:
+        return f"{_bytes(model['estimate'])} (estimated)"
+    return _bytes(model["steady"], "unknown")
 
 
 def _bytes(count: int | None, unknown: str = "") -> str:

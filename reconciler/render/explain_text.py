@@ -1,6 +1,7 @@
 """Everything about one model, as people read it; written from the status document."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from reconciler.render.paint import one_line, painter
 from reconciler.render.status_text import (
@@ -14,6 +15,11 @@ from reconciler.render.status_text import (
 )
 from reconciler.render.units import size, span
 
+#: Lines that come with an error text of their own, often the one that `why` has just given.
+_REPEATERS: Final = ("failures", "condition")
+#: Characters from which on a text is not repeated.
+_LONG: Final = 16
+
 
 def explain_text(status: Json, name: str, *, colour: bool = False) -> str:
     """Return all that the status document says of one model. Raises KeyError for a name it does not have."""
@@ -23,8 +29,33 @@ def explain_text(status: Json, name: str, *, colour: bool = False) -> str:
     paint = painter(colour)
     state = paint(model["state"], STATE_COLOURS.get(model["state"], "dim"))
     lines = [f"{paint(name, 'bold')}  {state}"]
-    lines += [f"  {label:<12} {text}" for label, text in _explained(status, model) if text]
+    lines += [
+        f"  {label:<12} {text}" for label, text in _once(_explained(status, model), _reasons(model)) if text
+    ]
     return "\n".join(lines)
+
+
+def _reasons(model: Json) -> list[str]:
+    """Return the long texts that more than one fact of a model may repeat, the longest first."""
+    verdict = model["verdict"]
+    texts = [
+        verdict["detail"] if verdict else "",
+        model["last_error"],
+        *(c["message"] for c in model["conditions"]),
+    ]
+    return sorted({t for t in map(one_line, texts) if len(t) >= _LONG}, key=lambda t: (-len(t), t))
+
+
+def _once(lines: Iterable[tuple[str, str]], reasons: list[str]) -> Iterable[tuple[str, str]]:
+    """Put `see above` where a long text has been shown already."""
+    seen: set[str] = set()
+    for label, text in lines:
+        short = text
+        for reason in reasons:
+            if reason in seen and label in _REPEATERS:
+                short = short.replace(reason, "see above")
+        seen.update(reason for reason in reasons if reason in short)
+        yield label, short
 
 
 def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
@@ -41,7 +72,7 @@ def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
     yield "size", _size(model)
     yield "process", f"pid {model['pid']}, port {model['port']}" if model["pid"] else ""
     yield "requests", _requests(model)
-    yield "last used", last_used_text(model) if model["idle"] is not None else ""
+    yield "last used", last_used_text(model) if model["active"] or model["served"] else ""
     yield "last load", f"took {span(model['load_seconds'])}" if model["load_seconds"] is not None else ""
     yield "failures", _failures(model)
     for condition in model["conditions"]:
@@ -72,7 +103,7 @@ def _size(model: Json) -> str:
     if model["held"] == 0:
         return f"would need {size(model['size'])}"
     mapped = f", {size(model['warm'])} of it mapped weights" if model["warm"] else ""
-    return f"holds {size(model['held'])}{mapped}; charged {size(model['size'])}"
+    return f"measured {size(model['held'])}{mapped}; charged {size(model['size'])}"
 
 
 def _failures(model: Json) -> str:

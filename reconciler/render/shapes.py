@@ -183,8 +183,8 @@ class ActionDocument(Document):
     """Seconds since it began."""
     expected: float | None
     """Seconds it is expected to take, from earlier loads."""
-    deadline_in: float
-    """Seconds until it is given up or forced."""
+    deadline_in: float | None
+    """Seconds until it is given up or forced; null when it never is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What the loop knows, as a JSON document."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -144,7 +145,7 @@ def _action(snapshot: "Snapshot", now: float) -> ActionDocument | None:
         model=model,
         elapsed=max(0.0, now - state.since),
         expected=progress.expected if progress else None,
-        deadline_in=max(0.0, state.deadline - now),
+        deadline_in=max(0.0, state.deadline - now) if math.isfinite(state.deadline) else None,
     )
 
 

@@ -76,7 +76,7 @@ def _memory(memory: Json, scale: Scale) -> str:
 def _table(models: Sequence[Json], scale: Scale, paint: Paint) -> list[str]:
     if not models:
         return ["no models"]
-    head = ("MODEL", "STATE", "RESIDENCY", "PRIORITY", "HELD", "REQUESTS", "LAST USED", "WHY")
+    head = ("MODEL", "STATE", "RESIDENCY", "PRIORITY", "MEASURED", "REQUESTS", "LAST USED", "WHY")
     rows = [head, *(_cells(model, scale) for model in models)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(head) - 1)]
     flush_right = {3, 4}
@@ -92,13 +92,13 @@ def _table(models: Sequence[Json], scale: Scale, paint: Paint) -> list[str]:
 
 
 def _cells(model: Json, scale: Scale) -> tuple[str, ...]:
-    held = "-" if model["held"] == 0 else scale.size(model["held"])
+    measured = "-" if model["held"] == 0 else scale.size(model["held"])
     return (
         model["name"],
         model["state"],
         model["residency"] or "not in manifest",
         "-" if model["priority"] is None else str(model["priority"]),
-        held,
+        measured,
         requests_text(model),
         last_used_text(model),
         verdict_text(model),
@@ -114,10 +114,10 @@ def requests_text(model: Json) -> str:
 
 
 def last_used_text(model: Json) -> str:
-    """Return `now`, `14m ago`, or `-` for a model that is not loaded."""
+    """Return `now`, `14m ago`, or `-` for a model that is not loaded or has served nothing since it was."""
     if model["active"]:
         return "now"
-    return "-" if model["idle"] is None else f"{span(model['idle'])} ago"
+    return "-" if model["idle"] is None or not model["served"] else f"{span(model['idle'])} ago"
 
 
 def verdict_text(model: Json) -> str:

@@ -1,6 +1,7 @@
 """The plan without a lock, a file or a process: from a running loop's world, or from an own look."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 
 import pytest
 
+import tiny_gguf
 from board_samples import NOW, mib, snapshot
 from loop_stand_in import standing_in
 from reconciler.cli import main
 from reconciler.core.types import Demand, Instance, Memory, Observation, World
+from reconciler.engines import llama_cpp
 from reconciler.manifest.applied import Applied
 from reconciler.store import Store
 from reconciler.wire import world_to_json
@@ -237,7 +240,8 @@ def test_validate_prints_the_bytes_it_understood(manifest: Path, capsys: pytest.
         "MiB",
         "(367001600",
         "bytes)",
-        "auto",
+        "as",
+        "steady",
     ]
     assert lines[4].endswith("7.5 GiB (8000000000 bytes)  8.0 GiB (8589934592 bytes)")
     assert main(["validate", "--json", str(manifest)]) == 0
@@ -247,6 +251,55 @@ def test_validate_prints_the_bytes_it_understood(manifest: Path, capsys: pytest.
         ("chat", 367001600, None),
         ("long", 8000000000, 8589934592),
     ]
+
+
+UNSTARTABLE = """\
+apiVersion: reconciler/v1
+models:
+  absent:
+    engine: llama.cpp
+    weights: absent.gguf
+    memory: {steady: 1GiB}
+  guessed:
+    engine: llama.cpp
+    weights: tiny.gguf
+    context: {max_tokens: 1024, bytes_per_token: 1024}
+  nameless:
+    engine: command
+    command: [no-such-server, "${port}"]
+    memory: {steady: 1GiB}
+  sizeless:
+    engine: command
+    command: [python3, -m, http.server, "${port}"]
+"""
+
+
+def test_validate_warns_of_models_that_could_not_be_started_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "desk.yaml").write_text(UNSTARTABLE)
+    tiny_gguf.write_llama(tmp_path / "tiny.gguf")
+    assert main(["validate", str(tmp_path / "desk.yaml")]) == 0
+    said = capsys.readouterr()
+    assert "desk.yaml is valid: 4 models" in said.out
+    warned = dict(
+        re.findall(r"^warning: models\.(\w+) cannot be started here now: (.+)$", said.err, re.MULTILINE)
+    )
+    assert warned["absent"].startswith("NotStartable: ")
+    assert "absent.gguf" in warned["absent"]
+    assert warned["nameless"].startswith("NotStartable: ")
+    assert "no-such-server" in warned["nameless"]
+    assert warned["sizeless"].startswith("SizeUnknown: ")
+    assert "guessed" not in warned
+    weights = (tmp_path / "tiny.gguf").stat().st_size
+    estimate = weights + 1024 * 1024 + llama_cpp.OVERHEAD
+    row = next(line for line in said.out.splitlines() if line.startswith("guessed "))
+    assert f"({estimate} bytes) (estimated)" in row
+
+    assert main(["validate", "--json", str(tmp_path / "desk.yaml")]) == 0
+    models = {m["name"]: m for m in json.loads(capsys.readouterr().out)["models"]}
+    assert (models["guessed"]["steady"], models["guessed"]["estimate"]) == (None, estimate)
+    assert {name: m["problem"] for name, m in models.items()} == {"guessed": None, **warned}
 
 
 def test_a_damaged_ledger_does_not_stop_a_dry_run(

@@ -11,6 +11,7 @@ import pytest
 from board_samples import NOW, snapshot
 from loop_stand_in import StandIn, standing_in
 from reconciler.cli import main
+from reconciler.host import StateLocked, StopError
 from reconciler.render import explain_text, status_json, status_text
 
 
@@ -69,8 +70,21 @@ def test_a_misspelled_model_gets_the_near_name(
     verb: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([verb, "codre", "--state-dir", str(state)]) == 1
-    assert 'no model or alias is called "codre"; did you mean "coder"?' in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        'error: no model or alias is called "codre"; did you mean "coder"? '
+        "(models: chat, coder, embed, flaky, old, vision; aliases: claude, gpt-4o)\n"
+    )
     assert loop.asked == ["GET /api/v1/status"]
+
+
+def test_a_name_like_no_other_gets_all_names(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "xyzzy", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == (
+        'error: no model or alias is called "xyzzy"; '
+        "models: chat, coder, embed, flaky, old, vision; aliases: claude, gpt-4o\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,8 +105,87 @@ def test_a_note_of_a_dead_loop_is_not_followed(
     note = json.loads((state / "run.json").read_text())
     (state / "run.json").write_text(json.dumps({**note, "pid": 2**22 + 1}))
     assert main(["status", "--state-dir", str(state)]) == 1
-    assert "is not running; start it with: reconcile" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        f"error: no loop runs with the state directory {state}; "
+        "start one with `reconcile`, or name another with --state-dir\n"
+    )
     assert loop.asked == []
+
+
+@pytest.mark.parametrize("verb", [["status"], ["explain", "chat"], ["load", "chat"], ["evict", "chat"]])
+@pytest.mark.parametrize("exists", [True, False])
+def test_without_a_note_of_a_loop_nobody_is_asked(
+    verb: list[str],
+    exists: bool,
+    state: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever listens on the usual port may be a stranger."""
+
+    def connect(*_: object, **__: object) -> None:
+        raise AssertionError("somebody was asked")
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    if exists:
+        state.mkdir()
+    assert main([*verb, "--state-dir", str(state)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"no loop runs with the state directory {state}; start one with `reconcile`" in said.err
+    assert state.exists() is exists
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [(("chat", "long"), "ended: chat, long\n"), ((), "no loop runs and no model was left running\n")],
+)
+def test_stop_without_a_loop_ends_what_was_left_running(
+    ended: tuple[str, ...],
+    said: str,
+    state: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def end_leftovers(directory: Path) -> tuple[str, ...]:
+        asked.append(directory)
+        return ended
+
+    monkeypatch.setattr("reconciler.app.end_leftovers", end_leftovers, raising=False)
+    state.mkdir()
+    assert main(["stop", "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == said
+    assert asked == [state]
+
+
+def test_stop_where_nothing_ever_ran_makes_no_directory(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stop", "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == "no loop runs and no model was left running\n"
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StateLocked("reconcile already runs (pid 41)", 41), StopError("process 41 does not end", (41,))],
+)
+def test_models_that_cannot_be_ended_are_an_error(
+    error: Exception, state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--once` holds the lock while it acts, and leaves no note of an address."""
+
+    def end_leftovers(_: Path) -> tuple[str, ...]:
+        raise error
+
+    monkeypatch.setattr("reconciler.app.end_leftovers", end_leftovers, raising=False)
+    state.mkdir()
+    assert main(["stop", "--state-dir", str(state)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"error: {error}\n"
 
 
 def test_the_api_key_comes_from_the_environment(
@@ -204,7 +297,17 @@ def test_waiting_has_an_end(loop: StandIn, state: Path, capsys: pytest.CaptureFi
     )
     loop.documents("POST /api/v1/models/vision/load", {})
     assert main(["load", "vision", "--timeout", "0.05", "--state-dir", str(state)]) == 1
-    assert "vision is still cold after 0.05 s; the loop goes on" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(
+        "error: vision is still cold after 0.05 s; it stays asked for; `reconcile evict vision` takes that back\n"
+    )
+
+
+def test_waiting_for_an_evict_has_an_end(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents("POST /api/v1/models/embed/evict", {})
+    assert main(["evict", "embed", "--timeout", "0.05", "--state-dir", str(state)]) == 1
+    assert "embed is still ready after 0.05 s; it goes as soon as it may" in capsys.readouterr().err
 
 
 def test_evict_waits_until_the_process_is_gone(
@@ -216,8 +319,17 @@ def test_evict_waits_until_the_process_is_gone(
     loop.documents("POST /api/v1/models/embed/evict", {})
     assert main(["evict", "embed", "--state-dir", str(state)]) == 0
     said = capsys.readouterr()
-    assert said.out == "embed is not loaded\n"
+    assert said.out == "embed was unloaded\n"
     assert said.err == "embed is ready (InUse); loading coder\n"
+
+
+def test_evict_of_a_model_that_is_not_loaded_says_so(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents("POST /api/v1/models/vision/evict", {})
+    assert main(["evict", "vision", "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == "vision was not loaded\n"
+    assert "POST /api/v1/models/vision/evict" in loop.asked
 
 
 def test_evict_of_a_model_that_stays_is_a_failure(
@@ -267,7 +379,7 @@ def test_a_status_without_models_has_no_near_name(
 ) -> None:
     loop.documents("GET /api/v1/status", {**status_document(), "models": []})
     assert main(["explain", "chat", "--state-dir", str(state)]) == 1
-    assert capsys.readouterr().err == 'error: no model or alias is called "chat" Models: none.\n'
+    assert capsys.readouterr().err == 'error: no model or alias is called "chat"; models: none\n'
 
 
 def test_the_sample_is_a_snapshot() -> None:

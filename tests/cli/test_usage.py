@@ -40,8 +40,13 @@ def test_every_verb_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["--rev", "HEAD"], "--rev works with --dry-run only"),
         (["--detailed-exitcode"], "--detailed-exitcode works with --dry-run only"),
         (["--dry-run", "--listen", "127.0.0.1:1"], "--listen has no effect"),
-        (["statsu"], 'no command, file or directory "statsu"; did you mean "status"?'),
-        (["evicted", "chat"], "chat"),
+        (["statsu"], '"statsu" is neither a command nor a file or directory; did you mean "status"?\n'),
+        (["frob"], f'"frob" is neither a command nor a file or directory\ncommands: {", ".join(VERBS)}\n'),
+        (["frob", "chat", "-x"], '"frob" is neither a command nor a file or directory\n'),
+        (
+            ["evicted", "chat"],
+            '"evicted" is neither a command nor a file or directory; did you mean "evict"?',
+        ),
         (["logs", "chat", "-n", "-1"], "--lines must not be below zero"),
         (["load", "chat", "--timeout", "0"], "--timeout must be above zero"),
         (["logs", "chat", "-n", "many"], "many"),
@@ -68,6 +73,22 @@ def test_a_path_that_is_called_like_no_verb_is_a_missing_manifest(
     monkeypatch.chdir(tmp_path)
     assert main(["--dry-run", "desk.yaml", "--state-dir", str(tmp_path / "s")]) == 1
     assert "desk.yaml: error: " in capsys.readouterr().err
+
+
+def test_no_manifests_folder_is_no_mistyped_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--dry-run", "--state-dir", str(tmp_path / "s")]) == 1
+    assert "manifests: error: " in capsys.readouterr().err
+
+
+def test_a_path_that_only_a_revision_has_is_no_mistyped_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--dry-run", "--rev", "HEAD", "desk", "--state-dir", str(tmp_path / "s")]) == 1
+    assert "neither" not in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
