@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 import structlog
 
 from reconciler import __version__, telemetry
@@ -26,6 +27,7 @@ from reconciler.host import Host, StateLock, StateLocked, identify
 from reconciler.host.adopt import survivors
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
+from reconciler.loop.adopt import GRACE_SECONDS
 from reconciler.loop.observe import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.memory.host import read_memory
@@ -87,6 +89,34 @@ def observe_once(applied: Applied, directory: Path) -> World:
     ours = {i.port for i in instances}
     checked = tuple(preflight(spec, ours) for _, spec in sorted(applied.launches.items()))
     return World(Observation(1, now, read_memory(), tuple(instances), (), checked), entries)
+
+
+def end_leftovers(directory: Path) -> tuple[str, ...]:
+    """End the models that an earlier run has left up (`--once`, a crash) and return their names. Blocks.
+
+    Raises StateLocked while a manager rules them, StopError for a process that will not end.
+    """
+    if not (directory / DATABASE).exists():
+        return ()
+    with StateLock(directory):
+        return anyio.run(_end_leftovers, directory)
+
+
+async def _end_leftovers(directory: Path) -> tuple[str, ...]:
+    host = Host(directory, _owner(directory))
+    store = await AsyncStore.open(directory / DATABASE)
+    ended = []
+    try:
+        records = await store.launches()
+        for found in await anyio.to_thread.run_sync(host.survivors, records):
+            await host.stop(found.process, found.record.launch_id, grace=GRACE_SECONDS)
+            ended.append(found.record.model)
+        for record in records:
+            await store.drop_launch(record.launch_id)
+    finally:
+        await store.close()
+        host.close()
+    return tuple(sorted(ended))
 
 
 async def _main(
@@ -161,6 +191,8 @@ async def _watch(path: Path, loop: Loop, listen: str | None, bound: tuple[str, i
 
 async def _serve(gateway: Gateway, applied: Applied, sock: socket.socket, directory: Path) -> None:
     host, port = sock.getsockname()[:2]
+    # Who listens on all addresses is reached from here by the loopback.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def started(_server: GatewayServer) -> None:

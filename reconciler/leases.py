@@ -147,6 +147,7 @@ class LeaseBook:
         self._pages: dict[str, _Model] = {}
         self._ids = itertools.count(1)
         self._tell_idle: frozenset[str] = frozenset()
+        self._shut: Refusal | None = None
 
     # --- the client's side ---
 
@@ -156,6 +157,8 @@ class LeaseBook:
 
         Raises `LeaseRefused`: unknown model (404), full queue (429), waited too long (503), as the loop says.
         """
+        if self._shut is not None:
+            raise LeaseRefused(self._shut)
         page = self._pages.get(model)
         if page is None or page.limits is None:
             raise LeaseRefused(_unknown(model))
@@ -165,6 +168,12 @@ class LeaseBook:
             yield lease
         finally:
             self._end(page, lease)
+
+    def shut(self, refusal: Refusal) -> None:
+        """Grant nothing more to anybody: who waits, and whoever comes, is answered with `refusal`."""
+        self._shut = refusal
+        for model in sorted(self._pages):
+            self.refuse(model, refusal)
 
     def suspect(self) -> None:
         """Ask the loop to look at the world now: a model that should answer did not."""
@@ -328,6 +337,11 @@ class LeaseBook:
             for name, page in sorted(self._pages.items())
             if page.active or page.waiting or page.wanted or page.dismissed
         )
+
+    def active(self, model: str) -> int:
+        """Return how many requests the model is serving."""
+        page = self._pages.get(model)
+        return len(page.active) if page else 0
 
     def last_used(self, model: str) -> float | None:
         """Return when its last lease ended (when it was opened, before the first); None = never open."""

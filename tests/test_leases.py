@@ -468,3 +468,19 @@ Interleavings.TestCase.settings = settings(
     max_examples=200, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestInterleavings = Interleavings.TestCase
+
+
+async def test_a_shut_book_grants_nothing_more_and_leaves_what_is_granted() -> None:
+    book = LeaseBook(lambda: None)
+    book.configure({"a": DEFAULT, "b": DEFAULT})
+    book.open(A, 100.0)
+    refusal = Refusal(503, "model_stopped", "stopping")
+    async with book.lease("a") as lease:
+        book.shut(refusal)
+        assert not lease.cut.is_set()
+        assert (book.active("a"), book.active("b")) == (1, 0)
+        for model in ("a", "b"):
+            with pytest.raises(LeaseRefused) as caught:
+                async with book.lease(model):
+                    raise AssertionError("granted")
+        assert caught.value.refusal is refusal

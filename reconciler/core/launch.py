@@ -25,7 +25,7 @@ class LoadMode(StrEnum):
 
 
 #: Fields that only help to estimate: a running process need not be replaced for them.
-_NO_RESTART = frozenset({"context_bytes_per_token"})
+_NO_RESTART = frozenset({"context_bytes_per_token", "cwd_matters"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class LaunchSpec:
     load_mode: LoadMode = LoadMode.AUTO
     #: Working directory of the process, absolute.
     cwd: str = "/"
+    #: Whether another working directory makes it another launch.
+    cwd_matters: bool = True
     #: Neither of these is shown by `repr`: they may hold secrets.
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -64,6 +66,7 @@ def launch_digest(spec: LaunchSpec) -> str:
     >>> launch_digest(LaunchSpec("a", "command")) == launch_digest(LaunchSpec("a", "command", slots=2))
     False
     """
-    settings = {name: value for name, value in asdict(spec).items() if name not in _NO_RESTART}
+    left_out = _NO_RESTART if spec.cwd_matters else _NO_RESTART | {"cwd"}
+    settings = {name: value for name, value in asdict(spec).items() if name not in left_out}
     text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

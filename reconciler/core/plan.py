@@ -123,7 +123,11 @@ def _evict(going: Going, free: int, now: float) -> Evict:
 
 def _evict_detail(going: Going, now: float) -> str:
     row, claimant = going.row, going.claimant
-    idle = "in use, drained" if going.busy else f"idle {span(max(0.0, now - going.instance.last_used))}"
+    idle = (
+        "in use: its requests get to end first"
+        if going.busy
+        else f"idle {span(max(0.0, now - going.instance.last_used))}"
+    )
     if claimant is not None and row is not None:
         if claimant.pinned:
             return f"{claimant.name} is pinned, {idle}"
@@ -177,12 +181,15 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
         detail = f"for {evict.for_model}: {evict.detail}" if evict.for_model else evict.detail
         return Verdict(row.name, Outcome.EVICT, evict.reason, row.charge, detail)
     if block is not None:
-        return _blocked(row, block, now)
+        return _blocked(row, block, now, selection.holders)
     if row.instance is not None:
         return Verdict(row.name, Outcome.KEEP, *_kept(row, now))
+    if row.demand.dismissed:
+        text = "evicted by hand: it stays out until a request or `reconcile load` asks for it"
+        return Verdict(row.name, Outcome.COLD, Reason.DISMISSED, row.size, text)
     hopeless = selection.hopeless.get(row.name)
     if hopeless is not None:
-        return replace(_blocked(row, hopeless, now), outcome=Outcome.COLD)
+        return replace(_blocked(row, hopeless, now, selection.holders), outcome=Outcome.COLD)
     return Verdict(row.name, Outcome.COLD, Reason.NOT_WANTED, row.size, "loads when a request asks for it")
 
 
@@ -200,31 +207,36 @@ def _kept(row: Row, now: float) -> tuple[Reason, int | None, str]:
     return (Reason.WARM if row.wanted else Reason.RESIDENT), row.charge, idle
 
 
-def _blocked(row: Row, block: Block, now: float) -> Verdict:
+def _blocked(row: Row, block: Block, now: float, holders: str) -> Verdict:
     """A model that is wanted and stays out: `!`, or `.` for one that merely would be loaded if there were room."""
     outcome = Outcome.COLD if block.reason is Reason.NO_ROOM and row.instance is None else Outcome.BLOCKED
     retry_in = None
     if block.reason is Reason.BACKING_OFF and row.entry is not None and row.entry.retry_at is not None:
         retry_in = row.entry.retry_at - now
-    detail = _block_detail(row, block, retry_in)
+    detail = _block_detail(row, block, retry_in, holders)
     if row.instance is not None:
         detail += "; the process with the old settings serves on"
     return Verdict(row.name, outcome, block.reason, row.need, detail, retry_in)
 
 
-def _block_detail(row: Row, block: Block, retry_in: float | None) -> str:
+def _size_hint(row: Row) -> str:
+    stated = row.preflight.message if row.preflight is not None else ""
+    return stated or "give memory.steady"
+
+
+def _block_detail(row: Row, block: Block, retry_in: float | None, holders: str) -> str:
     if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
         return row.preflight.message or str(row.preflight.reason)
     if block.reason is Reason.BACKING_OFF and row.entry is not None:
         return f"failed {times(row.entry.failures)}, tries again in {span(retry_in or 0.0)}: {row.entry.last_error}"
     short = f"{size_text(block.short)} short" if block.short else "room is kept for a request that waits"
     texts = {
-        Reason.SIZE_UNKNOWN: "its size is unknown: give memory.steady",
+        Reason.SIZE_UNKNOWN: f"its size is unknown: {_size_hint(row)}",
         Reason.MEMORY_UNKNOWN: "the machine's memory could not be read",
         Reason.NEVER_FITS: f"can never fit: {short} even with every other model gone that is not pinned",
         Reason.NO_ROOM: short,
         Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(PATIENCE)} have passed",
-        Reason.OUTRANKED: f"{short}: what holds the memory has a higher priority or may not be displaced by it",
+        Reason.OUTRANKED: f"{short}: it may not displace enough of {holders or 'what holds the memory'}",
         Reason.INSUFFICIENT_MEMORY: f"{short}: pinned models and other programs hold the rest",
     }
     return texts.get(block.reason, short)

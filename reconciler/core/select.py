@@ -15,6 +15,7 @@ from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
 from reconciler.core.types import Instance, Manifest, Memory, Reason, Residency
 from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, rank
+from reconciler.core.words import size as size_text
 
 #: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
 PATIENCE: Final = 10.0
@@ -62,6 +63,8 @@ class Selection:
     blocked: dict[str, Block] = field(default_factory=dict)
     #: Models nobody wants now that could not be loaded if somebody did.
     hopeless: dict[str, Block] = field(default_factory=dict)
+    #: The largest models that stay, as people would name them.
+    holders: str = ""
     #: What all models may be charged now, and what of it is left before the first step; None = unknown.
     capacity: int | None = None
     free: int | None = None
@@ -137,6 +140,7 @@ class _Selector:
         for row in self._claimants():
             self._claim(row)
         self._look_ahead()
+        self.out.holders = self._holders()
         self.out.leftovers = list(self.removals)
         return self.out
 
@@ -232,6 +236,12 @@ class _Selector:
                 short = self._beyond_reach(row, row.need, self.budget)
                 if short > 0:
                     self.out.hopeless[row.name] = Block(Reason.NEVER_FITS, short)
+
+    def _holders(self) -> str:
+        """Name the three largest models that are not pinned and stay, with what a claimant would have to outrank."""
+        staying = [r for r in self.victims.values() if r.charge]
+        largest = sorted(staying, key=lambda r: (-(r.charge or 0), r.name))[:3]
+        return ", ".join(f"{r.name} ({size_text(r.charge)}, priority {r.spec.priority})" for r in largest)
 
     def _own_charge(self, row: Row) -> int:
         """Return what replacing the model's own drifted process would give back."""

@@ -42,9 +42,9 @@ class ModelSpec:
     #: Seconds a freshly loaded model is safe from being displaced.
     min_resident: float = 0.0
     may_preempt: MayPreempt = MayPreempt.EQUAL
-    #: Seconds: a load is given up after this, a drain is cut after this, TERM becomes KILL after this.
+    #: Seconds: a load is given up after this, a drain is cut (infinite = never), TERM becomes KILL.
     load_timeout: float = 120.0
-    drain_timeout: float = 30.0
+    drain_timeout: float = 120.0
     stop_grace: float = 10.0
 
 

@@ -70,7 +70,9 @@ class LlamaCpp:
         except WeightsError as error:
             return Preflight(spec.model, Reason.NOT_STARTABLE, str(error))
         context = llama_settings.context_bytes(spec)
-        return Preflight(spec.model, steady=None if context is None else weights.size + context + OVERHEAD)
+        if context is None:
+            return Preflight(spec.model, message=llama_settings.size_hint(spec))
+        return Preflight(spec.model, steady=weights.size + context + OVERHEAD)
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if not Path(spec.cwd).is_dir():

@@ -49,6 +49,16 @@ def context_bytes(spec: LaunchSpec) -> int | None:
     return spec.context_bytes_per_token * spec.context_tokens * spec.slots
 
 
+def size_hint(spec: LaunchSpec) -> str:
+    """Return what the manifest would have to say for the size to be known."""
+    missing = []
+    if spec.context_tokens is None:
+        missing.append("context.max_tokens")
+    if spec.context_bytes_per_token is None:
+        missing.append("context.bytes_per_token")
+    return f"give {' and '.join(missing)}, or memory.steady"
+
+
 def threads() -> int:
     """Return how many threads a model computes with: the physical cores this process may use."""
     # Two threads on one core slow a matrix product down; more threads than cores stop it.

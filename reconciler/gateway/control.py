@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from reconciler.board import Board, Snapshot
+from reconciler.core.machine import Halted
 from reconciler.core.types import Residency
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
@@ -74,6 +75,8 @@ class Control:
     async def readyz(self, _request: Request) -> Response:
         """Say whether every pinned model is ready."""
         snapshot = self.snapshot
+        if isinstance(snapshot.state, Halted):
+            raise ApiError("not_ready", "reconcile is stopping")
         ready = {i.model for i in snapshot.world.observation.instances if i.ready}
         pinned = [m.name for m in snapshot.applied.manifest.models if m.residency is Residency.PINNED]
         missing = [name for name in pinned if name not in ready]

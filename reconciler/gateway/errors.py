@@ -95,8 +95,11 @@ class ApiError(Exception):
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers that go with it, without those of the body."""
-        wait = [] if self.retry_after is None else [(b"retry-after", seconds_header(self.retry_after))]
-        return [*wait, *self.extra]
+        if self.retry_after is not None:
+            return [(b"retry-after", seconds_header(self.retry_after)), *self.extra]
+        # Clients of the OpenAI kind try any 5xx again, several times, unless they are told that it will not help.
+        final = [(b"x-should-retry", b"false")] if self.status >= 500 else []
+        return [*final, *self.extra]
 
     async def send(self, send: Send) -> None:
         """Send the whole answer."""

@@ -4,6 +4,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 import anyio
@@ -228,14 +229,21 @@ class Actions:
 
     async def _drain(self, launch: Launch, timeout: float) -> None:
         """Wait until nobody is served any more, or the deadline passes: then what is left is cut."""
-        self._tell(Progress(launch.model, "draining", self._clock(), timeout))
+        count = self._book.active(launch.model)
+        if count and not self.hurry.is_set():
+            log.info(
+                "requests in flight get to end", model=launch.model, requests=count, within=_seconds(timeout)
+            )
+        self._tell(Progress(launch.model, "draining", self._clock(), timeout if timeout < inf else None))
         with anyio.move_on_after(0 if self.hurry.is_set() else timeout) as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._hasten, tasks.cancel_scope)
                 await self._book.drained(launch.model)
                 tasks.cancel_scope.cancel()
         if scope.cancelled_caught:
-            log.warning("drain deadline passed", model=launch.model, seconds=timeout)
+            log.warning(
+                "requests are cut: timeouts.drain has passed", model=launch.model, within=_seconds(timeout)
+            )
         self._book.cut(launch.model)
         with anyio.move_on_after(CUT_SECONDS):
             await self._book.drained(launch.model)
@@ -269,6 +277,10 @@ class Actions:
         if progress != self.progress:
             self.progress = progress
             self._changed()
+
+
+def _seconds(timeout: float) -> str:
+    return "as long as it takes" if timeout == inf else f"{timeout:g} s"
 
 
 def _record(launch: Launch) -> LaunchRecord:

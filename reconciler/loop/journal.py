@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from reconciler.core import book
-from reconciler.core.types import Evict, Load, Reason, Step
+from reconciler.core.types import Evict, Load, Reason, Step, Verdict
 from reconciler.core.words import size
 from reconciler.loop.launches import Launch
 from reconciler.loop.ledger import Ledger
@@ -33,16 +33,24 @@ class Journal:
         manifest = applied.manifest
         source = applied.source
         git = f"{source.git_commit}+dirty" if source.git_commit and source.git_dirty else source.git_commit
-        log.info("manifest applied", generation=manifest.generation, models=len(manifest.models), git=git)
+        known = {"git": git} if git else {}
+        log.info("manifest applied", generation=manifest.generation, models=len(manifest.models), **known)
         await self._event("manifest", None, "Applied", f"generation {manifest.generation}")
         for warning in applied.warnings:
             log.warning("manifest", warning=warning)
 
     async def refused(self, error: ManifestError, generation: int) -> None:
         """A newer manifest was refused whole."""
-        lines = [str(d) for d in error.diagnostics]
-        log.error("manifest refused", stays_in_force=f"generation {generation}", errors=lines)
+        lines = [f"{d}; {d.hint}" if d.hint else str(d) for d in error.diagnostics]
+        for line in lines:
+            log.error("manifest refused", error=line)
+        log.error("the last good manifest stays in force", generation=generation, errors=len(lines))
         await self._event("manifest", None, "Refused", "; ".join(lines))
+
+    async def repaired(self, generation: int) -> None:
+        """A refused manifest was brought back to what is in force."""
+        log.info("manifest is valid again, and says what is in force", generation=generation)
+        await self._event("manifest", None, "Repaired", f"generation {generation}")
 
     async def begun(self, step: Step) -> None:
         """A step was begun; its cause goes with it."""
@@ -62,6 +70,10 @@ class Journal:
         kind = "load" if isinstance(step, Load) else "evict"
         what = f"for {facts['for_model']}: " if "for_model" in facts else ""
         await self._event(kind, step.model, str(step.reason), what + step.detail)
+
+    def waiting(self, verdict: Verdict) -> None:
+        """Somebody waits for a model that is not loaded now."""
+        log.info("waiting", model=verdict.model, reason=str(verdict.reason), why=verdict.detail)
 
     async def loaded(self, step: Load, seconds: float, launch: Launch | None) -> None:
         """A model is ready."""

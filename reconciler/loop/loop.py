@@ -41,6 +41,8 @@ CALM_TICK: Final = 10.0
 BUSY_TICK: Final = 0.5
 #: A turn that comes this much later than it should (the machine slept, we were stopped) only looks.
 LATE: Final = 5.0
+#: What requests in flight get at most when reconcile itself is stopped, in seconds; a second signal cuts them.
+LAST_DRAIN: Final = 30.0
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -96,6 +98,8 @@ class Loop:
         self._wake = anyio.Event()
         self._late = False
         self._stopping = False
+        #: Why models that are asked for wait, as it was logged last.
+        self._told: dict[str, Reason] = {}
         #: Whether something the manifest wants could not be done; the result of a run with `once`.
         self.blocked = False
 
@@ -165,6 +169,8 @@ class Loop:
         made = plan(self._applied.manifest, world, now)
         for model, refusal in refusals(made).items():
             self._book.refuse(model, refusal)
+            self._book.wish_over(model)
+        self._tell_waits(made, world)
         until = await self._decide(made, world, now)
         self._publisher.publish(
             self._applied,
@@ -246,21 +252,18 @@ class Loop:
             self._slot.halt("converged", now)
 
     async def _end_all(self) -> None:
-        """Stop every model, one after the other. Who still waits is told so."""
-        self._refuse_all()
+        """Stop every model, one after the other; requests that come now are told so at once."""
+        self._book.shut(Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
         for launch in self._launches:
             model = self._spec(launch.model) or ModelSpec(launch.model, launch.digest)
             pid, started = launch.process.pid, launch.process.started
             holds = (launch.committed or 0) + (launch.warm or 0)
             step = Evict(launch.model, pid, started, holds, Reason.SHUTDOWN, drain=True)
             await self._journal.begun(step)
-            done = await self._actions.evict(step, model.drain_timeout, model.stop_grace)
+            patience = min(model.drain_timeout, LAST_DRAIN)
+            done = await self._actions.evict(step, patience, model.stop_grace)
             await self._journal.evicted(step, done.seconds)
-        self._refuse_all()
-
-    def _refuse_all(self) -> None:
-        for name in sorted(self._applied.launches):
-            self._book.refuse(name, Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
+        log.info("stopped")
 
     # -- taking in what others left --------------------------------------------------------------------------------
 
@@ -270,10 +273,10 @@ class Loop:
             self._refused = tuple(f"{d}; {d.hint}" if d.hint else str(d) for d in reading.diagnostics)
             await self._journal.refused(reading, self._applied.manifest.generation)
         elif reading is not None:
-            self._refused = ()
-            await self._apply(reading)
+            was_refused, self._refused = bool(self._refused), ()
+            await self._apply(reading, was_refused=was_refused)
 
-    async def _apply(self, applied: Applied) -> None:
+    async def _apply(self, applied: Applied, *, was_refused: bool = False) -> None:
         generation = await self._store.generation(applied.digest)
         changed = generation != self._applied.manifest.generation
         self._applied = replace(applied, manifest=replace(applied.manifest, generation=generation))
@@ -284,6 +287,8 @@ class Loop:
         self._book.configure(limits, tell_idle=frozenset(transient))
         if changed:
             await self._journal.applied(self._applied)
+        elif was_refused:
+            await self._journal.repaired(generation)
 
     async def _close_books(self, ended: machine.State, done: Done, now: float) -> None:
         """Note how the step of the state that ended went."""
@@ -310,6 +315,17 @@ class Loop:
             await self._journal.evicted(step, done.seconds)
 
     # -- small things ----------------------------------------------------------------------------------------------
+
+    def _tell_waits(self, made: Plan, world: World) -> None:
+        """Log once why a model that is asked for is not loaded, and again when the reason changes."""
+        asked = {d.model for d in world.observation.demands if d.waiting or d.wanted}
+        told = {}
+        for verdict in made.verdicts:
+            if verdict.model in asked and verdict.outcome is Outcome.BLOCKED:
+                told[verdict.model] = verdict.reason
+                if self._told.get(verdict.model) is not verdict.reason:
+                    self._journal.waiting(verdict)
+        self._told = told
 
     @property
     def _halted(self) -> bool:

@@ -26,6 +26,8 @@ def build_launch(name: str, model: Model, directory: Path) -> LaunchSpec:
         context_bytes_per_token=model.context.bytes_per_token,
         load_mode=model.memory.mode,
         cwd=_absolute(model.cwd or ".", directory),
+        # Where a manifest lies is no setting of an engine that is told absolute paths.
+        cwd_matters=model.cwd is not None or model.engine == "command",
         env=tuple(sorted(model.env.items())),
         args=model.args,
         port=model.port,

@@ -150,8 +150,9 @@ class Timeouts(Part):
     request: f.TimeLimit = written(
         "never", description="For a whole request at the engine; `never` = as long as it takes."
     )
-    drain: f.DurationOrZero = written(
-        "30s", description="For running requests to end before the model is stopped."
+    drain: f.Patience = written(
+        "2m",
+        description="For running requests to end before the model is stopped; then they are cut. `never` = wait.",
     )
     stop: f.DurationOrZero = written("10s", description="From asking the process to stop until it is killed.")
 

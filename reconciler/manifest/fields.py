@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from enum import StrEnum
+from math import inf
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
@@ -106,6 +107,10 @@ def _idle(value: object) -> float | None:
             "write `never`, or `residency: transient` to unload after each use",
         )
     return seconds
+
+
+def _patience(value: object) -> float:
+    return inf if value == "never" else _duration(value)
 
 
 def _limit(value: object) -> float | None:
@@ -227,6 +232,8 @@ DurationOrZero = Annotated[float, PlainValidator(_duration), _schema(anyOf=_DURA
 IdleTime = Annotated[
     float | None, PlainValidator(_idle), _schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
 ]
+#: `never` is infinite: the wait has no end of its own.
+Patience = Annotated[float, PlainValidator(_patience), _schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])]
 TimeLimit = Annotated[
     float | None, PlainValidator(_limit), _schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
 ]

@@ -281,7 +281,7 @@ def test_a_person_may_dismiss_a_model_and_it_stays_out_until_asked_for() -> None
         planned(wanted, world(running("a", 100), running("p", 100), demands=gone)),
         "- a frees 100 (Dismissed) -> 900\n= p (Pinned)",
     )
-    expect(planned(wanted, world(running("p", 100), demands=gone)), ". a (NotWanted)\n= p (Pinned)")
+    expect(planned(wanted, world(running("p", 100), demands=gone)), ". a (Dismissed)\n= p (Pinned)")
     asked = [Demand("a", dismissed=True, wanted=True)]
     assert "+ a needs 100 (Requested)" in planned(wanted, world(running("p", 100), demands=asked))
 

@@ -121,6 +121,8 @@ async def test_what_the_loop_refuses_is_passed_on(refusal: Refusal, retry_after:
         assert answer.status_code == refusal.status
         assert error_of(answer) == {"message": refusal.message, "type": "server_error", "code": refusal.code}
         assert answer.headers.get("retry-after") == retry_after
+        # Clients of the OpenAI kind repeat every 5xx several times, unless they are told that it will not help.
+        assert answer.headers.get("x-should-retry") == (None if retry_after else "false")
         await r.idle()
 
 

@@ -171,3 +171,27 @@ def test_a_broken_manifest_is_told_before_anything_is_touched(manager: Manager) 
     assert manager.launch().wait(SOON) == 1
     assert f"{manager.file}:3:7" in manager.output.read_text()
     assert not manager.state_dir.exists()
+
+
+def test_what_comes_while_it_stops_is_told_at_once_and_leftovers_can_be_ended(manager: Manager) -> None:
+    manager.write(
+        {
+            "streams": manager.fake("streams", "--stream", "600", "--delay", "0.05"),
+            "other": manager.fake("other"),
+        }
+    )
+    manager.start()
+    stream = Streaming(manager.url, "streams")
+    assert manager.process is not None
+    manager.process.send_signal(signal.SIGINT)
+    manager.wait_log("requests in flight get to end", model="streams")
+    for model in ("streams", "other"):
+        answer = manager.ask(model)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "model_stopped")
+    assert not stream.done
+    manager.kill()
+    assert manager.processes("streams")
+    ended = manager.cli("stop")
+    assert ended.returncode == 0
+    assert "streams" in ended.stdout
+    wait_for(lambda: not manager.processes("streams"), SOON, "the leftover is gone")

@@ -1,6 +1,7 @@
 """The keys of a manifest: what each becomes, and how a wrong one is answered."""
 
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,13 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
         port=9101,
         health_path="/ready",
     )
-    small = LaunchSpec(model="small", engine="llama.cpp", cwd=str(tmp_path), env=(("A", "one"), ("B", "two")))
+    small = LaunchSpec(
+        model="small",
+        engine="llama.cpp",
+        cwd=str(tmp_path),
+        cwd_matters=False,
+        env=(("A", "one"), ("B", "two")),
+    )
     assert applied.launches == {"big": launch, "small": small}
     big_spec = ModelSpec(
         name="big",
@@ -294,3 +301,27 @@ def test_a_key_without_a_value_is_named_where_it_stands(tmp_path: Path) -> None:
     (found,) = refuse(tmp_path, f"{HEAD}models:\n")
     assert (found.line, found.col) == (HEAD.count("\n") + 1, 1)
     assert "models:" in found.render()
+
+
+def test_where_a_manifest_lies_restarts_only_commands(tmp_path: Path) -> None:
+    text = f"{HEAD}models:\n  a: {{engine: llama.cpp}}\n  b: {{engine: command, command: [serve]}}\n"
+    digests = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        applied = accept(tmp_path / name, text)
+        digests.append({m.name: m.digest for m in applied.manifest.models})
+    assert digests[0]["a"] == digests[1]["a"]
+    assert digests[0]["b"] != digests[1]["b"]
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("never", inf), ("0s", 0.0), ("90s", 90.0)])
+def test_a_drain_may_be_without_end(tmp_path: Path, text: str, seconds: float) -> None:
+    applied = accept(tmp_path, f"{HEAD}models:\n  a: {{timeouts: {{drain: {text}}}}}\n")
+    assert applied.manifest.models[0].drain_timeout == seconds
+
+
+def test_a_mistyped_token_count_is_shown_and_a_token_is_not(tmp_path: Path) -> None:
+    (found,) = refuse(tmp_path, f"{HEAD}models:\n  a: {{context: {{max_token: 1024}}}}\n")
+    assert "max_token: 1024" in found.render()
+    (found,) = refuse(tmp_path, f"{HEAD}models:\n  a: {{hf_token: CANARY}}\n")
+    assert "CANARY" not in found.render()
