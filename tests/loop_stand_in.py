@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from reconciler.host import identify
+
 Answer = tuple[int, object]
 
 
@@ -67,7 +69,9 @@ def standing_in(state_dir: Path) -> Iterator[StandIn]:
     stand_in.close = close
     stand_in.url = f"http://127.0.0.1:{server.server_address[1]}"
     state_dir.mkdir(exist_ok=True)
-    note = {"pid": os.getpid(), "started": 1, "url": stand_in.url, "version": "0.1.0"}
+    me = identify(os.getpid())
+    assert me is not None
+    note = {"pid": me.pid, "started": me.started, "url": stand_in.url, "version": "0.1.0"}
     (state_dir / "run.json").write_text(json.dumps(note))
     try:
         yield stand_in

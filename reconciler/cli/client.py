@@ -88,10 +88,24 @@ def running_url(state_dir: Path) -> str | None:
     """Return the address in the loop's `run.json` while the process that wrote it lives, else None."""
     try:
         written = json.loads((state_dir / "run.json").read_text(encoding="utf-8"))
-        pid, url = int(written["pid"]), str(written["url"])
+        pid, started, url = int(written["pid"]), written["started"], str(written["url"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return url if _alive(pid) else None
+    # After a crash the pid may have another owner by now, and the address another listener.
+    mine = _started(pid)
+    return url if _alive(pid) and (mine is None or mine == started) else None
+
+
+def _started(pid: int) -> int | None:
+    """Return a process's start time as the loop notes it, or None where there is no /proc.
+
+    What the host package reads too; it would cost this light program an import of psutil.
+    """
+    try:
+        data = Path(f"/proc/{pid}/stat").read_bytes()
+        return int(data[data.rfind(b")") + 2 :].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _alive(pid: int) -> bool:

@@ -99,11 +99,13 @@ def test_without_a_loop_it_is_said(verb: list[str], state: Path, capsys: pytest.
     assert "no loop answers at http://127.0.0.1:" in said.err
 
 
+@pytest.mark.parametrize("other", [{"pid": 2**22 + 1}, {"started": 1}])
 def test_a_note_of_a_dead_loop_is_not_followed(
-    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+    other: dict[str, int], loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Nobody has the pid any more, or somebody else has it."""
     note = json.loads((state / "run.json").read_text())
-    (state / "run.json").write_text(json.dumps({**note, "pid": 2**22 + 1}))
+    (state / "run.json").write_text(json.dumps({**note, **other}))
     assert main(["status", "--state-dir", str(state)]) == 1
     assert capsys.readouterr().err == (
         f"error: no loop runs with the state directory {state}; "
