@@ -46,15 +46,9 @@ def _end_leftovers(directory: Path) -> int:
     from reconciler import app
     from reconciler.host import HostError
 
-    if not directory.is_dir():
-        say(_NOTHING)  # nothing has ever run here, and asking must not make the directory
-        return 0
     try:
         ended = app.end_leftovers(directory)
     except HostError as error:
         raise CliError(str(error)) from error
-    say(f"ended: {', '.join(ended)}" if ended else _NOTHING)
+    say(f"ended: {', '.join(ended)}" if ended else "no loop runs and no model was left running")
     return 0
-
-
-_NOTHING: Final = "no loop runs and no model was left running"
