@@ -1,6 +1,7 @@
 """`reconcile --dry-run`: what would be done, without a lock, a file or a process of our own."""
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +31,8 @@ def show_plan(
     seen = _ask_loop(directory)
     if seen is not None:
         # Only this manifest's launches matter, and the loop may never have looked at them.
-        ours = {instance.port for instance in seen.world.observation.instances}
-        observation = replace(seen.world.observation, preflights=_preflights(applied, ours))
+        owners = {instance.port: instance.model for instance in seen.world.observation.instances}
+        observation = replace(seen.world.observation, preflights=_preflights(applied, owners))
         world, now = replace(seen.world, observation=observation), seen.at
         generation = seen.generation + (seen.digest != applied.digest)
     else:
@@ -59,11 +60,13 @@ def _ask_loop(directory: Path) -> SeenWorld | None:
         raise CliError(str(error)) from error
 
 
-def _preflights(applied: Applied, ours: set[int]) -> tuple[Preflight, ...]:
-    """Return what the files say of each launch; `ours` are the ports that models of the loop hold."""
+def _preflights(applied: Applied, owners: Mapping[int, str]) -> tuple[Preflight, ...]:
+    """Return what the files say of each launch; `owners` are the ports that models of the loop hold."""
+    from reconciler.host import Ports
     from reconciler.loop.observe import preflight
 
-    return tuple(preflight(spec, ours) for _, spec in sorted(applied.launches.items()))
+    ports = Ports(*applied.ports)
+    return tuple(preflight(spec, owners, ports) for _, spec in sorted(applied.launches.items()))
 
 
 def _observe(applied: Applied, directory: Path) -> World:

@@ -1,6 +1,7 @@
 """`reconcile stop`: end the loop, and the models with it."""
 
 import time
+from http.client import INTERNAL_SERVER_ERROR
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ def stop(
 
     Requests in flight get their drain time. Waits until nobody answers any more.
     """
-    from reconciler.cli.client import LoopClient, NotRunningError, running_url
+    from reconciler.cli.client import LoopClient, NotRunningError, RefusedError, running_url
     from reconciler.store.paths import state_dir as resolve
 
     options.require_positive(timeout, "--timeout")
@@ -37,6 +38,10 @@ def stop(
         except NotRunningError:
             say("stopped")
             return 0
+        except RefusedError as error:
+            # A request that is under way when the gateway closes is answered with a 5xx.
+            if error.status < INTERNAL_SERVER_ERROR:
+                raise
         time.sleep(_POLL)
     raise CliError(f"the loop still answers after {timeout:g} s")
 

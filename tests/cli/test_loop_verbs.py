@@ -351,9 +351,11 @@ def test_odd_names_reach_the_loop_whole(loop: StandIn, state: Path) -> None:
     assert main(["load", "org/a b?ü", "--no-wait", "--state-dir", str(state)]) == 0
 
 
+@pytest.mark.parametrize("last_words", [200, 500, 503])
 def test_stop_waits_until_nobody_answers(
-    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+    last_words: int, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """What a gateway that is closing says is no failure of the stop."""
     import threading
 
     enders = []
@@ -361,9 +363,14 @@ def test_stop_waits_until_nobody_answers(
     def stopping() -> tuple[int, object]:
         ender = threading.Thread(target=loop.close)
         enders.append(ender)
-        ender.start()
         return 202, {"requested": "stop"}
 
+    def dying() -> tuple[int, object]:
+        if not enders[0].ident:
+            enders[0].start()
+        return (200, status_document()) if last_words == 200 else (last_words, b"Internal Server Error")
+
+    loop.routes["GET /api/v1/status"] = dying
     loop.routes["POST /api/v1/stop"] = stopping
     assert main(["stop", "--state-dir", str(state)]) == 0
     enders[0].join()
