@@ -23,7 +23,7 @@ from reconciler.board import Board
 from reconciler.core.types import Instance, Observation, World
 from reconciler.gateway.app import Gateway
 from reconciler.gateway.server import BindError, GatewayServer, bind, serve
-from reconciler.host import Host, StateLock, StateLocked, identify
+from reconciler.host import Host, Ports, StateLock, StateLocked, identify
 from reconciler.host.adopt import survivors
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
@@ -86,8 +86,8 @@ def observe_once(applied: Applied, directory: Path) -> World:
                 admitted=record.admitted,
             )
         )
-    ours = {i.port for i in instances}
-    checked = tuple(preflight(spec, ours) for _, spec in sorted(applied.launches.items()))
+    owners, ports = {i.port: i.model for i in instances}, Ports(*applied.ports)
+    checked = tuple(preflight(spec, owners, ports) for _, spec in sorted(applied.launches.items()))
     return World(Observation(1, now, read_memory(), tuple(instances), (), checked), entries)
 
 

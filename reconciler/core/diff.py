@@ -93,6 +93,8 @@ class Table:
     rows: list[Row]
     #: Processes of models the manifest does not name, and second processes of a model it does.
     strays: list[Instance]
+    #: Models the manifest does not name whose process still serves requests.
+    still_serving: frozenset[str] = frozenset()
 
 
 def compare(manifest: Manifest, world: World, now: float) -> Table:
@@ -124,7 +126,9 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
                 fitness=fitness(spec, instance, entry, now),
             )
         )
-    return Table(rows, strays)
+    named = {spec.name for spec in manifest.models}
+    serving = frozenset(d.model for d in demands.values() if d.active > 0 and d.model not in named)
+    return Table(rows, strays, serving)
 
 
 def _charge(instance: Instance | None, own: int | None, need: int | None) -> int | None:

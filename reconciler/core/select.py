@@ -154,7 +154,8 @@ class _Selector:
         named = {r.name for r in self.table.rows}
         for stray in self.table.strays:
             charge = book.stray_charge(stray)
-            leaving = Going(stray, charge or 0, _stray_reason(stray, named))
+            busy = stray.model in self.table.still_serving and not stray.broken
+            leaving = Going(stray, charge or 0, _stray_reason(stray, named), busy=busy)
             # Before anything else go: a second process, which would pass for the model were the other one stopped
             # first; and one whose memory cannot be read, since nothing can be admitted beside it.
             ahead = leaving.reason is not Reason.REMOVED or charge is None

@@ -16,7 +16,7 @@ from reconciler.host.identity import Process, process_table
 from reconciler.host.logs import Logs
 from reconciler.host.spawn import child_environment, spawn
 from reconciler.host.stop import Ladder, StopReport
-from reconciler.host.tree import Mark, members
+from reconciler.host.tree import Mark, launches_of, members
 
 LOG_CAP: Final = 8 << 20
 
@@ -89,6 +89,10 @@ class Host:
     def survivors(self, records: Iterable[adopt.Record]) -> tuple[adopt.Survivor, ...]:
         """Return which recorded launches still live and are provably ours. Blocking."""
         return adopt.survivors(records, self.owner)
+
+    def unrecorded(self, known: Iterable[str]) -> tuple[str, ...]:
+        """Return the launch ids of ours that live though no record knows them: the ledger was lost. Blocking."""
+        return tuple(sorted(set(launches_of(self.owner)) - set(known)))
 
     def close(self) -> None:
         """Stop watching. The processes go on: a later run adopts them."""

@@ -22,6 +22,12 @@ class Ports:
         self._next = first
         self._lock = threading.Lock()
 
+    def any_free(self, taken: Iterable[int] = ()) -> bool:
+        """Return whether `allocate` would find a port now. Blocking."""
+        promised = frozenset(taken)
+        ahead = range(self._next, self.last + 1)
+        return any(p not in promised and is_free(p) for p in (*ahead, *range(self.first, self._next)))
+
     def allocate(self, taken: Iterable[int] = (), preferred: int | None = None) -> int:
         """Return a port that can be bound now: `preferred` if that is free, else the next free one of the range.
 

@@ -46,6 +46,25 @@ def members(
     return tuple(Process(pid, table[pid].started) for pid in sorted(found) if table[pid].alive)
 
 
+def launches_of(owner: str) -> tuple[str, ...]:
+    """Return the ids of all launches of `owner` of which something lives, sorted. Blocking (reads all environments).
+
+    What is recorded nowhere is found by this alone: the mark says whose it is.
+    """
+    table = process_table()
+    mine, launch = f"{OWNER_VARIABLE}={owner}".encode(), f"{LAUNCH_VARIABLE}=".encode()
+    found = set()
+    for pid in sorted(table.keys() - lineage(table)):
+        environ = read_environ(pid)
+        if mine in environ and table[pid].alive:
+            found |= {
+                word.removeprefix(launch).decode("ascii", "replace")
+                for word in environ
+                if word.startswith(launch)
+            }
+    return tuple(sorted(found))
+
+
 def lineage(table: Mapping[int, Stat]) -> set[int]:
     """Return ourselves and those above us: nothing of ours to stop, whatever mark they may carry."""
     above: set[int] = set()

@@ -108,19 +108,19 @@ class Actions:
             with anyio.fail_after(model.load_timeout):
                 launch = await self._start(action, spec)
                 await self._until_ready(launch, spec, seen.append)
+        except (HostError, LoadError) as error:
+            failure = str(error)
+        except TimeoutError:
+            failure = f"not ready within {model.load_timeout:g} s: {seen[-1]}"
+        except BaseException:
+            await self._undo(launch)
+            raise
+        else:
             await self._admit(launch, spec)
             return Outcome(Ready(), self._clock() - began, launch=launch)
-        except (HostError, LoadError) as error:
-            return Outcome(await self._undo(launch), self._clock() - began, str(error), launch)
-        except TimeoutError:
-            error_text = f"not ready within {model.load_timeout:g} s: {seen[-1]}"
-            return Outcome(await self._undo(launch), self._clock() - began, error_text, launch)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._undo(launch)
-            raise
         finally:
             self._tell(None)
+        return Outcome(await self._undo(launch), self._clock() - began, failure, launch)
 
     async def _start(self, action: Load, spec: LaunchSpec) -> Launch:
         port = await anyio.to_thread.run_sync(self.ports.allocate, self._launches.ports, spec.port)
@@ -188,19 +188,26 @@ class Actions:
                 await launch.exited.wait()
 
     async def _admit(self, launch: Launch, spec: LaunchSpec) -> None:
-        """Open a model that answers: first to those who wait, then to the account."""
-        launch.ready, launch.loaded_at = True, self._clock()
-        self._launches.serve(launch)
-        upstream = registry.get(spec.engine).upstream_model(spec)
-        self._book.open(Endpoint(launch.model, launch.base_url, upstream), self._clock())
-        await self._store.put_launch(_record(launch))
-        await self._observer.measure(launch, self._clock())
+        """Open a model that answers: first to those who wait, then to the account.
+
+        Shielded: once requests are let in, giving up the load is too late; the plan evicts it in the ordinary way.
+        """
+        with anyio.CancelScope(shield=True):
+            launch.ready, launch.loaded_at = True, self._clock()
+            self._launches.serve(launch)
+            upstream = registry.get(spec.engine).upstream_model(spec)
+            self._book.open(Endpoint(launch.model, launch.base_url, upstream), self._clock())
+            await self._store.put_launch(_record(launch))
+            await self._observer.measure(launch, self._clock())
 
     async def _undo(self, launch: Launch | None) -> Event:
-        """End what a failed load has started."""
+        """End what a failed load has started. Shielded: a process half ended would be nobody's any more."""
         if launch is None:
             return Failed(None)
-        return await self._end(launch, SHORT_GRACE, failed=True)
+        event: Event = Failed(None)
+        with anyio.CancelScope(shield=True):
+            event = await self._end(launch, SHORT_GRACE, failed=True)
+        return event  # noqa: RET504 - a scope may swallow a cancellation, so mypy wants it here
 
     # -- evict ----------------------------------------------------------------------------------------------------
 

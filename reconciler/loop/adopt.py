@@ -51,7 +51,21 @@ async def adopt(
             log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
             launch.ready, launch.broken = False, True
             kept.append(launch)
+    await _end_unrecorded(host, [record.launch_id for record in records])
     return kept
+
+
+async def _end_unrecorded(host: Host, known: list[str]) -> None:
+    """End what bears our mark and is in no record: the ledger was lost, and nobody knows what it is.
+
+    Were it left, it would hold memory that no account shows.
+    """
+    for launch_id in await anyio.to_thread.run_sync(host.unrecorded, known):
+        log.warning("ending a process of ours that no record knows", launch=launch_id)
+        try:
+            await host.stop(None, launch_id, grace=GRACE_SECONDS)
+        except StopError as error:
+            log.error("could not stop", launch=launch_id, pids=error.pids, error=str(error))
 
 
 def _launch(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -> Launch:

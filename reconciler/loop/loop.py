@@ -77,6 +77,8 @@ class Loop:
         self._applied = applied
         self._incoming: Applied | ManifestError | None = None
         self._refused: tuple[str, ...] = ()
+        #: The newest settings of every model that a manifest of this run has named.
+        self._known: dict[str, ModelSpec] = {}
         self._launches = Launches()
         self._observer = Observer(host, self._launches, book)
         self._ledger = Ledger(store)
@@ -159,7 +161,7 @@ class Loop:
         for ended, outcome in self._slot.take(now):
             await self._close_books(ended, outcome, now)
         await take_deaths(self._launches, self._host, self._book, self._store, self._journal, now)
-        observation = await self._observer.look(self._applied.launches, now)
+        observation = await self._observer.look(self._applied.launches, self._actions.ports, now)
         self._ledger.measure(observation.instances, now)
         for demand in observation.demands:
             if demand.wanted:  # a person asks: the next try is due now
@@ -231,7 +233,8 @@ class Loop:
         return await self._actions.load(step, model, spec, entry.load_seconds)
 
     async def _evict(self, step: Evict) -> Done:
-        model = self._spec(step.model) or ModelSpec(step.model, "")
+        # One that was removed gets the time it was promised while the manifest named it.
+        model = self._known.get(step.model) or ModelSpec(step.model, "")
         return await self._actions.evict(step, model.drain_timeout, model.stop_grace)
 
     def _give_up_load(self) -> None:
@@ -255,7 +258,7 @@ class Loop:
         """Stop every model, one after the other; requests that come now are told so at once."""
         self._book.shut(Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
         for launch in self._launches:
-            model = self._spec(launch.model) or ModelSpec(launch.model, launch.digest)
+            model = self._known.get(launch.model) or ModelSpec(launch.model, launch.digest)
             pid, started = launch.process.pid, launch.process.started
             holds = (launch.committed or 0) + (launch.warm or 0)
             step = Evict(launch.model, pid, started, holds, Reason.SHUTDOWN, drain=True)
@@ -280,6 +283,7 @@ class Loop:
         generation = await self._store.generation(applied.digest)
         changed = generation != self._applied.manifest.generation
         self._applied = replace(applied, manifest=replace(applied.manifest, generation=generation))
+        self._known |= {m.name: m for m in applied.manifest.models}
         if (self._actions.ports.first, self._actions.ports.last) != applied.ports:
             self._actions.ports = Ports(*applied.ports)
         transient = [m.name for m in applied.manifest.models if m.residency is Residency.TRANSIENT]

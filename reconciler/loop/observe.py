@@ -10,7 +10,7 @@ import anyio.to_thread
 from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.core.types import Instance, Memory, Observation, Preflight
 from reconciler.engines import registry
-from reconciler.host import Host, is_free, listeners
+from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
 from reconciler.loop.launches import Launch, Launches, instance
 from reconciler.memory.host import read_memory
@@ -42,11 +42,11 @@ class Observer:
         self._seq = 0
         self._checked: dict[str, _Checked] = {}
 
-    async def look(self, specs: Mapping[str, LaunchSpec], now: float) -> Observation:
+    async def look(self, specs: Mapping[str, LaunchSpec], ports: Ports, now: float) -> Observation:
         """Return what is there now. Files, processes and memory are read in a worker thread."""
         live = list(self._launches)
         due = self._due(specs, now)
-        memory, checked = await anyio.to_thread.run_sync(self._read, live, due, now)
+        memory, checked = await anyio.to_thread.run_sync(self._read, live, due, ports, now)
         self._checked = {m: c for m, c in (self._checked | checked).items() if m in specs}
         self._seq += 1
         return Observation(
@@ -82,13 +82,13 @@ class Observer:
     # -- in the worker thread -------------------------------------------------------------------------------------
 
     def _read(
-        self, live: list[Launch], due: list[LaunchSpec], now: float
+        self, live: list[Launch], due: list[LaunchSpec], ports: Ports, now: float
     ) -> tuple[Memory, dict[str, _Checked]]:
         self._measure(live, now, False)
         for model in sorted({x.model for x in live}):
             self._host.logs.trim(model)
-        ours = {x.port for x in live}
-        checked = {s.model: _Checked(launch_digest(s), now, preflight(s, ours)) for s in due}
+        owners = {x.port: x.model for x in live}
+        checked = {s.model: _Checked(launch_digest(s), now, preflight(s, owners, ports)) for s in due}
         return read_memory(), checked
 
     def _measure(self, launches: list[Launch], now: float, warm_too: bool) -> None:
@@ -106,17 +106,31 @@ class Observer:
                 launch.warm_at, launch.warm_cost = now, time.perf_counter() - began
 
 
-def preflight(spec: LaunchSpec, our_ports: set[int]) -> Preflight:
-    """Return whether a model could be started now: its engine's opinion, and a fixed port that is free. Blocks."""
+def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Preflight:
+    """Return whether a model could be started now: its engine's opinion, and a port. Blocks.
+
+    `owners` are the ports of our launches with the model each belongs to: a model's own old process gives its port
+    back before the new one needs it, and so does every other process of ours that must make room first.
+    """
     result = registry.get(spec.engine).preflight(spec)
-    if (
-        result.reason is None
-        and spec.port is not None
-        and spec.port not in our_ports
-        and not is_free(spec.port)
-    ):
-        held = listeners(spec.port)
-        who = f"pid {held[0].pid}" if held and held[0].pid else "another program"
-        message = f"port {spec.port} is in use by {who}: stop it, or leave `port` out to have one chosen"
-        return replace(result, reason="PortBusy", message=message)
+    if result.reason is not None:
+        return result
+    if spec.port is not None:
+        problem = _port_problem(spec.port, spec.model, owners)
+        return replace(result, reason="PortBusy", message=problem) if problem else result
+    in_range = any(ports.first <= port <= ports.last for port in owners)
+    if not in_range and not ports.any_free():
+        text = f"no port of {ports.first}-{ports.last} is free: widen machine.ports"
+        return replace(result, reason="PortBusy", message=text)
     return result
+
+
+def _port_problem(port: int, model: str, owners: Mapping[int, str]) -> str | None:
+    owner = owners.get(port)
+    if owner == model or (owner is None and is_free(port)):
+        return None
+    if owner is not None:
+        return f"port {port} is in use by our model {owner}: give one of the two another port"
+    held = listeners(port)
+    who = f"pid {held[0].pid}" if held and held[0].pid else "another program"
+    return f"port {port} is in use by {who}: stop it, or leave `port` out to have one chosen"

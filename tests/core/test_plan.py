@@ -252,6 +252,17 @@ def test_removed_model_is_drained_and_what_it_held_is_used_before_anyone_is_disp
     )
 
 
+def test_a_removed_model_that_still_serves_is_drained_after_all_others() -> None:
+    seen = world(running("gone", 500), demands=[Demand("gone", active=1), waiting("b")])
+    expect(
+        planned(manifest(model("b", 400)), seen),
+        """
+        + b needs 400 (Demanded) -> 100
+        - gone frees 500 (Removed, drain) -> 600
+        """,
+    )
+
+
 def test_second_process_of_a_model_is_stopped_and_the_fresh_one_stays() -> None:
     seen = world(running("a", 100, pid=7, digest="a-v0"), running("a", 100, pid=9))
     got = plan(manifest(warm("a", 100)), seen, NOW)

@@ -99,7 +99,9 @@ def cases(draw: st.DrawFn) -> tuple[Manifest, World]:
     models = tuple(draw(specs(n)) for n in sorted(named))
     processes = tuple(draw(instances(n, 100 + i)) for i, n in enumerate(up))
     wants = tuple(
-        draw(demands(n, draw(st.integers(0, 2)) if n in up else 0)) for n in named if draw(st.booleans())
+        draw(demands(n, draw(st.integers(0, 2)) if n in up else 0))
+        for n in sorted({*named, *up})
+        if draw(st.booleans())
     )
     memory = Memory(
         draw(st.sampled_from([100, 200, 200])) * MIB, draw(st.sampled_from([0, 30, 100, 300])) * MIB
@@ -155,8 +157,11 @@ def test_safe_no_load_passes_the_budget_at_any_step(case: tuple[Manifest, World]
 def test_safe_pinned_and_leased_models_are_no_victims(case: tuple[Manifest, World]) -> None:
     manifest, world = case
     rows = {r.name: r for r in compare(manifest, world, NOW).rows}
+    serving = {d.model for d in world.observation.demands if d.active > 0}
     for step in plan(manifest, world, NOW).steps:
         row = rows.get(step.model)
+        if isinstance(step, Evict) and step.reason is Reason.REMOVED and step.model in serving:
+            assert step.drain, "a model that was removed has leases like any other"
         if not isinstance(step, Evict) or row is None or row.instance is None or step.pid != row.instance.pid:
             continue
         if row.pinned:
