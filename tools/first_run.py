@@ -254,7 +254,10 @@ def what_next(url: str, manifest: Path) -> None:
         f"Before you save an edit, or after it: .venv/bin/reconcile --dry-run {manifest}\n"
         "What runs, and why: .venv/bin/reconcile status, .venv/bin/reconcile explain MODEL"
     )
-    show("What to try, in a second terminal:", *lines, "Ctrl-C here ends the gateway and its models.")
+    lines.append(
+        "Ctrl-C here ends the gateway and its models.\nA second one cuts what is still being answered."
+    )
+    show("What to try, in a second terminal:", *lines)
 
 
 def bounded(text: str) -> str:

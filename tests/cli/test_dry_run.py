@@ -66,7 +66,7 @@ def observe(monkeypatch: pytest.MonkeyPatch) -> Callable[[World], None]:
         from reconciler.cli import dry_run
 
         def look(applied: Applied, _directory: Path) -> World:
-            preflights = dry_run._preflights(applied, set())
+            preflights = dry_run._preflights(applied, {})
             return replace(world, observation=replace(world.observation, preflights=preflights))
 
         monkeypatch.setattr(dry_run, "_observe", look)
