@@ -127,3 +127,18 @@ def test_what_changed_while_nobody_ruled_is_put_right(manager: Manager) -> None:
         "edited": "Drifted",
         "removed": "Removed",
     }
+
+
+def test_without_its_ledger_a_manager_ends_what_bears_its_mark(manager: Manager) -> None:
+    """Nobody knows any more what these processes are, but they are ours, and hold memory: none may run twice."""
+    manager.write({"pin": manager.fake("pin", residency="pinned")})
+    manager.start()
+    [old] = manager.wait_ready("pin")
+    manager.kill()
+    for file in manager.state_dir.glob("ledger.db*"):
+        file.unlink()
+    manager.start()
+    [new] = manager.wait_ready("pin")
+    assert new != old
+    assert manager.processes("pin") == [new]
+    assert manager.log("ending a process of ours that no record knows")

@@ -1,0 +1,48 @@
+"""What is known of a model's port before anybody is stopped for it."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.host import Ports
+from reconciler.loop.observe import preflight
+from support import free_port
+
+
+@contextmanager
+def held(*ports: int) -> Iterator[None]:
+    """Listen on ports as another program would."""
+    with ExitStack() as stack:
+        for port in ports:
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        yield
+
+
+def spec(port: int | None = None) -> LaunchSpec:
+    return LaunchSpec("m", "command", command=("/bin/true",), port=port)
+
+
+def test_a_fixed_port_must_be_free_or_the_models_own() -> None:
+    port, ports = free_port(), Ports(18100, 18199)
+    assert preflight(spec(port), {}, ports).reason is None
+    with held(port):
+        found = preflight(spec(port), {}, ports)
+        assert found.reason == "PortBusy"
+        assert f"port {port} is in use by pid" in found.message
+        assert preflight(spec(port), {port: "m"}, ports).reason is None
+    other = preflight(spec(port), {port: "n"}, ports)
+    assert other.reason == "PortBusy"
+    assert "our model n" in other.message
+
+
+@pytest.mark.parametrize(("owners", "reason"), [({}, "PortBusy"), ({7: "n"}, "PortBusy")])
+def test_without_a_free_port_in_the_range_nobody_goes(owners: dict[int, str], reason: str) -> None:
+    port = free_port()
+    with held(port):
+        assert preflight(spec(), owners, Ports(port, port)).reason == reason
+        # What one of ours holds comes free when it makes room.
+        assert preflight(spec(), {port: "n"}, Ports(port, port)).reason is None
+    assert preflight(spec(), owners, Ports(port, port)).reason is None
