@@ -3,21 +3,36 @@
 import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 SUFFIXES = (".yaml", ".yml")
+#: Bytes one file may have; no more are ever read.
+FILE_LIMIT: Final = 8 << 20
+_KINDS: Final = (
+    (stat.S_ISDIR, errno.EISDIR, "directory"),
+    (stat.S_ISFIFO, errno.EINVAL, "FIFO"),
+    (stat.S_ISSOCK, errno.EINVAL, "socket"),
+    (stat.S_ISCHR, errno.EINVAL, "device"),
+    (stat.S_ISBLK, errno.EINVAL, "device"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """One file as it was read. `name` is for people; `error` says why there is no `data`."""
+    """One file as it was read. `name` is for people; `error` says why there is no `data`.
+
+    `entry` is its name in `directory`, as the system has it.
+    """
 
     name: str
     directory: Path
     data: bytes = field(default=b"", repr=False)
     error: str = ""
+    entry: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +65,11 @@ def read_content(path: Path, also: Iterable[str] = ()) -> Content:
     try:
         paths = manifest_paths(path)
         if not paths:
-            error = f"there is no *.yaml file in {path}"
+            error = f"there is no *.yaml file in {shown(path)}"
         files = tuple(_read(p) for p in paths)
     except OSError as problem:
-        error = f"{path}: {explain_os_error(problem)}"
-    return Content(str(path), files, error, _digest(files, error, also))
+        error = f"{shown(path)}: {explain_os_error(problem)}"
+    return Content(shown(path), files, error, _digest(files, error, also))
 
 
 def manifest_paths(path: Path) -> list[Path]:
@@ -71,18 +86,59 @@ def explain_os_error(problem: OSError) -> str:
     return problem.strerror or type(problem).__name__
 
 
+def read_regular(path: Path) -> bytes:
+    """Return the bytes of a regular file, at most FILE_LIMIT + 1 of them. Raises OSError, for anything else too.
+
+    Opening a FIFO waits for a writer and opening a device may do something, so the kind is asked for first, and once
+    more of what was opened: it may have been replaced in between.
+    """
+    _check_kind(os.stat(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        _check_kind(os.fstat(descriptor))
+        return file.read(FILE_LIMIT + 1) or b""  # None where the kernel has nothing yet (a few files of /proc)
+
+
+def shown(path: Path | str) -> str:
+    r"""Return a path as text that any output can take: what cannot be printed or is not UTF-8 is written out.
+
+    >>> shown("a\udcff\n.yaml"), shown("modèles/a b.yaml")
+    ('a\\xff\\x0a.yaml', 'modèles/a b.yaml')
+    """
+    return "".join(c if c.isprintable() else _escaped(ord(c)) for c in str(path))
+
+
+def odd_name(name: str) -> str:
+    """Return why a file of this name is not read, or nothing: names end up in logs and JSON, which are UTF-8."""
+    return "its name is not UTF-8: rename it" if any("\ud800" <= c <= "\udfff" for c in name) else ""
+
+
+def _escaped(code: int) -> str:
+    # Python's stand-ins for the bytes 0x80 to 0xFF where they are not part of any UTF-8 character.
+    code = code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _check_kind(state: os.stat_result) -> None:
+    for is_kind, number, name in _KINDS:
+        if is_kind(state.st_mode):
+            raise OSError(number, f"it is a {name}, not a file")
+
+
 def _read(path: Path) -> FileBytes:
-    directory = path.absolute().parent
+    directory, name = path.absolute().parent, shown(path)
+    if error := odd_name(path.name):
+        return FileBytes(name, directory, error=error, entry=path.name)
     try:
-        return FileBytes(str(path), directory, path.read_bytes())
+        return FileBytes(name, directory, read_regular(path), entry=path.name)
     except OSError as problem:
-        return FileBytes(str(path), directory, error=explain_os_error(problem))
+        return FileBytes(name, directory, error=explain_os_error(problem), entry=path.name)
 
 
 def _digest(files: tuple[FileBytes, ...], error: str, also: Iterable[str]) -> str:
     digest = hashlib.sha256(error.encode())
     besides = [_read(Path(name)) for name in sorted(also)]
     for file in (*files, *besides):
-        for part in (file.name.encode(errors="surrogateescape"), file.error.encode(), file.data):
+        for part in (file.name.encode(), file.error.encode(), file.data):
             digest.update(len(part).to_bytes(8) + part)
     return digest.hexdigest()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.manifest.diagnostics import Diagnostic, ManifestError
-from reconciler.manifest.files import Content, FileBytes, is_manifest_name
+from reconciler.manifest.files import Content, FileBytes, is_manifest_name, odd_name, read_regular, shown
 
 #: Seconds git gets: much for a revision somebody waits for, little for a remark in the status.
 READ_TIMEOUT: Final = 30.0
@@ -26,7 +26,7 @@ def read_revision(path: Path, rev: str) -> Content:
     try:
         return _read_revision(path, rev)
     except GitError as error:
-        raise ManifestError([Diagnostic(str(path), 0, 0, "git", str(error))]) from None
+        raise ManifestError([Diagnostic(shown(path), 0, 0, "git", str(error))]) from None
 
 
 def describe(content: Content) -> tuple[str | None, bool]:
@@ -34,7 +34,7 @@ def describe(content: Content) -> tuple[str | None, bool]:
 
     (None, False) outside a repository, without git, or if git takes longer than DESCRIBE_TIMEOUT.
     """
-    names = [file.directory / Path(file.name).name for file in content.files]
+    names = [file.directory / file.entry for file in content.files]
     if not names:
         return None, False
     try:
@@ -68,7 +68,7 @@ def _git_directory(entry: Path) -> Path:
     if entry.is_dir():
         return entry
     try:
-        named = entry.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
+        named = os.fsdecode(read_regular(entry)).partition("gitdir:")[2].strip()
     except OSError:
         return entry
     return (entry.parent / named) if named else entry
@@ -96,7 +96,7 @@ def _read_revision(path: Path, rev: str) -> Content:
     base, below = _existing(path.absolute())
     if rev.startswith("-"):
         raise GitError(f"{rev!r} is not a revision")
-    prefix = _run(base, READ_TIMEOUT, "rev-parse", "--show-prefix").decode().removesuffix("\n")
+    prefix = os.fsdecode(_run(base, READ_TIMEOUT, "rev-parse", "--show-prefix")).removesuffix("\n")
     try:
         commit = _run(base, READ_TIMEOUT, "rev-parse", "--verify", f"{rev}^{{commit}}").decode().strip()
     except GitError as error:
@@ -105,24 +105,22 @@ def _read_revision(path: Path, rev: str) -> Content:
     kind, data = _object(base, f"{commit}:" if where == "." else f"{commit}:{where}", where, rev)
     directory = path.absolute()
     if kind == "blob":
-        files = [FileBytes(f"{rev}:{path}", directory.parent, data)]
+        files = [FileBytes(f"{rev}:{shown(path)}", directory.parent, data)]
     else:
         tree = f"{commit}:" if where == "." else f"{commit}:{where}"
-        names = [
-            n
-            for n in _run(base, READ_TIMEOUT, "ls-tree", "--full-tree", "-z", "--name-only", tree)
-            .decode()
-            .split("\0")
-            if n
-        ]
-        wanted = [name for name in sorted(names) if is_manifest_name(name)]
+        listed = _run(base, READ_TIMEOUT, "ls-tree", "--full-tree", "-z", "--name-only", tree)
+        wanted = [name for name in sorted(os.fsdecode(listed).split("\0")) if is_manifest_name(name)]
         if not wanted:
-            raise GitError(f"there is no *.yaml file in {path} in revision {rev!r}")
+            raise GitError(f"there is no *.yaml file in {shown(path)} in revision {rev!r}")
         files = [
-            FileBytes(f"{rev}:{path / name}", directory, _object(base, _below(tree, name), name, rev)[1])
+            FileBytes(f"{rev}:{shown(path / name)}", directory, error=odd)
+            if (odd := odd_name(name))
+            else FileBytes(
+                f"{rev}:{shown(path / name)}", directory, _object(base, _below(tree, name), name, rev)[1]
+            )
             for name in wanted
         ]
-    return Content(str(path), tuple(files), rev=commit[:7])
+    return Content(shown(path), tuple(files), rev=commit[:7])
 
 
 def _below(tree: str, name: str) -> str:
@@ -137,17 +135,19 @@ def _existing(path: Path) -> tuple[Path, str]:
     return base, os.path.relpath(path, base)
 
 
-def _object(base: Path, name: str, shown: str, rev: str) -> tuple[str, bytes]:
+def _object(base: Path, name: str, called: str, rev: str) -> tuple[str, bytes]:
     """Return kind and bytes of an object; symbolic links within the revision are followed."""
     if "\n" in name:
         raise GitError("a path with a line break cannot be read from a revision")
-    answer = _run(base, READ_TIMEOUT, "cat-file", "--batch", "--follow-symlinks", stdin=name.encode() + b"\n")
+    answer = _run(
+        base, READ_TIMEOUT, "cat-file", "--batch", "--follow-symlinks", stdin=os.fsencode(name) + b"\n"
+    )
     head, _, rest = answer.partition(b"\n")
     fields = head.decode(errors="replace").split()
     if len(fields) == 3 and fields[1] in ("blob", "tree"):
         return fields[1], rest[: int(fields[2])]
     reason = "is a link that leads out of" if head.startswith((b"symlink", b"dangling")) else "is not in"
-    raise GitError(f"{shown} {reason} revision {rev!r}")
+    raise GitError(f"{called} {reason} revision {rev!r}")
 
 
 def _run(directory: Path, timeout: float, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -172,5 +172,5 @@ def _run(directory: Path, timeout: float, *arguments: str, stdin: bytes = b"") -
         return done.stdout
     complaint = done.stderr.decode(errors="replace").strip().splitlines()
     if any("not a git repository" in line for line in complaint):
-        raise GitError(f"git says that {directory} is not in a repository")
+        raise GitError(f"git says that {shown(directory)} is not in a repository")
     raise GitError(complaint[0].removeprefix("fatal: ") if complaint else f"git {arguments[0]} failed")

@@ -5,7 +5,7 @@ import re
 from reconciler.manifest.document import ApiKeyFile, Gateway
 from reconciler.manifest.explain import place
 from reconciler.manifest.fields import KEY_PATTERN
-from reconciler.manifest.files import explain_os_error
+from reconciler.manifest.files import FILE_LIMIT, explain_os_error, read_regular
 from reconciler.manifest.problems import Problems
 from reconciler.manifest.tree import Map
 
@@ -20,12 +20,16 @@ def read_keys(gateway: Gateway, root: Map, problems: Problems) -> tuple[str, ...
     path = (where.file.directory / gateway.api_keys.file).absolute()
     problems.also_read.append(str(path))
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        data = read_regular(path)
+        lines = data.decode("utf-8-sig").splitlines()
     except OSError as error:
         problems.add(where, "api-keys", f"the file of API keys cannot be read: {explain_os_error(error)}")
         return ()
     except UnicodeDecodeError:
         problems.add(where, "api-keys", "the file of API keys is not UTF-8", "save it as UTF-8")
+        return ()
+    if len(data) > FILE_LIMIT:
+        problems.add(where, "api-keys", f"the file of API keys has more than {FILE_LIMIT >> 20} MiB")
         return ()
     keys = {
         n: line.strip()

@@ -21,7 +21,7 @@ from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 from reconciler.manifest import git
 from reconciler.manifest.applied import Applied
 from reconciler.manifest.diagnostics import ManifestError
-from reconciler.manifest.files import Content, manifest_paths, read_content
+from reconciler.manifest.files import Content, manifest_paths, read_content, shown
 from reconciler.manifest.load import Engines, apply_content
 from reconciler.manifest.settle import Published, Result, must_settle
 from reconciler.manifest.watch_set import WatchSet, watch_set
@@ -37,6 +37,9 @@ VANISHED_SECONDS: Final = 0.1
 BURST_MS: Final = 200
 #: Milliseconds one wait for changes lasts; it is ended earlier by its stop event.
 WAIT_MS: Final = 3_600_000
+
+#: What listening may fail with; UnicodeError = the path of a directory is not UTF-8.
+_CANNOT_LISTEN: Final = (OSError, WatchfilesRustInternalError, UnicodeError)
 
 _log = structlog.get_logger(__name__)
 
@@ -77,9 +80,9 @@ class ManifestWatcher:
         """Watch until cancelled. `publish` is called on the event loop, once for each distinct content."""
         watched = await anyio.to_thread.run_sync(self._watch_set)
         while True:
+            wake = _Wake()
             listener, retry = await anyio.to_thread.run_sync(self._open, watched)
             async with anyio.create_task_group() as tasks:
-                wake = _Wake()
                 if listener is not None:
                     tasks.start_soon(anyio.to_thread.run_sync, self._listen, listener, watched, wake)
                 try:
@@ -97,6 +100,9 @@ class ManifestWatcher:
         retry_at = None if retry is None else anyio.current_time() + retry
         while True:
             wake.changed = anyio.Event()
+            if wake.failure and retry_at is None:
+                self._begin_polling(wake.failure)
+                retry_at = anyio.current_time() + self.slow
             await self._look(publish)
             now = await anyio.to_thread.run_sync(self._watch_set)
             if now != watched or (retry_at is not None and anyio.current_time() >= retry_at):
@@ -165,24 +171,37 @@ class ManifestWatcher:
             listener = RustNotify(list(watched.directories), False, False, 300, False, True)
         except FileNotFoundError:
             return None, VANISHED_SECONDS
-        except (OSError, WatchfilesRustInternalError) as error:
-            if self.mode != "polling":
-                _log.warning("manifest_polling", reason=str(error), seconds=POLL_SECONDS, path=str(self.path))
-            self.mode = "polling"
+        except _CANNOT_LISTEN as error:
+            self._begin_polling(str(error))
             return None, self.slow
         if self.mode != "notify":
-            _log.info("manifest_notified_again", path=str(self.path))
+            _log.info("manifest_notified_again", path=shown(self.path))
         self.mode = "notify"
         return listener, None
 
+    def _begin_polling(self, reason: str) -> None:
+        if self.mode != "polling":
+            _log.warning(
+                "manifest_polling", reason=shown(reason), seconds=POLL_SECONDS, path=shown(self.path)
+            )
+        self.mode = "polling"
+
     def _listen(self, listener: RustNotify, watched: WatchSet, wake: "_Wake") -> None:
-        """Wake the loop for every change that concerns the manifest, until told to stop. Runs in a worker thread."""
+        """Wake the loop for every change that concerns the manifest, until told to stop. Runs in a worker thread.
+
+        A listener that failed once fails for ever (a changed file whose name is not UTF-8 does that): it is given up.
+        """
         step = max(1, round(self.debounce * 1000))
-        while not wake.stop.is_set():
-            changes = listener.watch(BURST_MS, step, WAIT_MS, wake.stop)
-            if isinstance(changes, set) and any(watched.concerns(path) for _, path in changes):
-                anyio.from_thread.run_sync(wake.set)
-        listener.close()
+        try:
+            while not wake.stop.is_set():
+                changes = listener.watch(BURST_MS, step, WAIT_MS, wake.stop)
+                if isinstance(changes, set) and any(watched.concerns(path) for _, path in changes):
+                    anyio.from_thread.run_sync(wake.set)
+        except _CANNOT_LISTEN as error:
+            wake.failure = str(error) or type(error).__name__
+            anyio.from_thread.run_sync(wake.set)
+        finally:
+            listener.close()
 
     def _patience(self, retry_at: float | None) -> float:
         """Return the seconds until the next look that needs no wake."""
@@ -203,6 +222,8 @@ class _Wake:
     def __init__(self) -> None:
         self.stop = threading.Event()
         self.changed = anyio.Event()
+        #: Why the thread listens no more, if it had to give up.
+        self.failure = ""
 
     def set(self) -> None:
         self.changed.set()

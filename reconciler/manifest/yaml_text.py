@@ -5,11 +5,10 @@ import re
 from typing import Final
 
 from reconciler.manifest.diagnostics import character_name
+from reconciler.manifest.files import FILE_LIMIT
 from reconciler.manifest.problems import Problems
 from reconciler.manifest.tree import Mark, SourceFile
 
-#: Bytes one manifest file may have.
-FILE_LIMIT: Final = 8 << 20
 #: Of each kind of character, so many are named; the rest of a damaged file would say the same.
 NAMED_LIMIT: Final = 20
 
@@ -26,7 +25,7 @@ _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 def decode(data: bytes, file: SourceFile, problems: Problems) -> str | None:
     """Return the text of a manifest file, or None after noting why it cannot be read as YAML text."""
     if len(data) > FILE_LIMIT:
-        problems.add_file(file, "too-large", f"the file has {len(data)} bytes, more than {FILE_LIMIT}")
+        problems.add_file(file, "too-large", f"the file has more than {FILE_LIMIT >> 20} MiB")
         return None
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         problems.add(Mark(file, 1, 1), "encoding", "the file is UTF-16, not UTF-8", "save it as UTF-8")

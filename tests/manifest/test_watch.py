@@ -299,6 +299,58 @@ async def test_without_notifications_it_looks_by_itself_and_says_so(
     assert capsys.readouterr().out.count("manifest_polling") == 1
 
 
+@pytest.mark.parametrize("suffix", [".yaml", ".txt"])
+async def test_a_file_name_that_is_not_utf8_ends_listening_but_not_watching(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watch_module, "POLL_SECONDS", 0.05)
+    target = tmp_path / "m.yaml"
+    target.write_bytes(text())
+    odd = os.fsencode(tmp_path) + b"/\xff\xfe" + suffix.encode()
+    async with watching(tmp_path, slow=1.0) as (seen, watcher):
+        with open(odd, "wb"):  # noqa: ASYNC230
+            pass
+        await seen.until(lambda: watcher.mode == "polling", "the listener has failed")
+        if suffix == ".yaml":
+            await seen.until(lambda: isinstance(seen[-1], ManifestError), "the file is complained of")
+            assert "/\\xff\\xfe.yaml: error: its name is not UTF-8" in str(seen[-1])
+            os.unlink(odd)
+        target.write_bytes(text("two"))
+        await seen.until_beta("two")
+        await seen.until(lambda: watcher.mode == "notify", "it listens again")
+        watcher.slow = NEVER
+        target.write_bytes(text("six"))
+        await seen.until_beta("six")
+    said = capsys.readouterr().out
+    said.encode()
+    assert "manifest_polling" in said
+    assert "manifest_notified_again" in said
+
+
+async def test_a_directory_whose_name_is_not_utf8_is_polled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(watch_module, "POLL_SECONDS", 0.05)
+    directory = tmp_path / os.fsdecode(b"mod\xe8les")
+    directory.mkdir()
+    target = directory / "m.yaml"
+    target.write_bytes(text())
+    async with watching(directory) as (seen, watcher):
+        assert watcher.mode == "polling"
+        rename(target, text("two"))
+        await seen.until_beta("two")
+    assert capsys.readouterr().out.count("mod\\xe8les") >= 1
+
+
+async def test_a_fifo_among_the_files_holds_nothing_up(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_bytes(text())
+    async with watching(tmp_path) as (seen, _):
+        os.mkfifo(tmp_path / "n.yaml")
+        await seen.until(lambda: isinstance(seen[-1], ManifestError), "the FIFO is complained of")
+        (tmp_path / "n.yaml").unlink()
+        await seen.until(lambda: isinstance(seen[-1], Applied), "it is gone")
+
+
 async def test_what_nobody_announces_is_found_by_the_slow_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
