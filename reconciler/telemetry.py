@@ -1,11 +1,12 @@
 """Structured logging to stderr: lines for people on a terminal, JSON otherwise, and never a secret."""
 
+import atexit
 import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TextIO, cast
 
 # structlog loads all of rich if it can, for a renderer not used here: 5 MB and 40 ms in a program that must stay small.
 _WITHOUT_RICH: Final = "rich" not in sys.modules
@@ -16,6 +17,8 @@ from structlog.typing import EventDict, Processor, WrappedLogger  # noqa: E402
 
 if _WITHOUT_RICH:
     del sys.modules["rich"]
+
+from reconciler.outlet import Outlet  # noqa: E402
 
 MASK: Final = "***"
 #: `text` or `json`: the form of the log where nothing else asks for one.
@@ -37,14 +40,16 @@ def configure(json: bool | None = None, level: str = "info", *, stream: TextIO |
     """Set up structlog and the standard library's logging for the whole program.
 
     `json` None = as RECONCILE_LOG says; without it JSON lines unless `stream` (stderr by default) is a terminal.
-    `level` is a name of `logging`, in any case. Raises ValueError for an unknown level.
+    `level` is a name of `logging`, in any case. Raises ValueError for an unknown level. A line never waits for its
+    reader: a thread writes it to the stream's descriptor, and to nowhere if stderr is closed (None).
     """
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ValueError(f"unknown log level {level!r}")
-    target = stream or sys.stderr
+    stream = stream or sys.stderr
+    terminal = stream is not None and stream.isatty()
     form = os.environ.get(FORM_VARIABLE, "")
-    stated = {"text": True, "json": False}.get(form, target.isatty())
+    stated = {"text": True, "json": False}.get(form, terminal)
     human = stated if json is None else not json
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -54,11 +59,20 @@ def configure(json: bool | None = None, level: str = "info", *, stream: TextIO |
         structlog.processors.format_exc_info,
         redact,
     ]
-    renderer: Processor = HumanRenderer(target.isatty()) if human else structlog.processors.JSONRenderer()
+    renderer: Processor = HumanRenderer(terminal) if human else structlog.processors.JSONRenderer()
+
+    def dropped(count: int) -> str:
+        """Return the line that stands for lines that could not be written."""
+        event: EventDict = {"event": f"{count} log line{'s were' if count > 1 else ' was'} dropped"}
+        for step in (*shared, renderer):
+            event = step(None, "warning", event)  # type: ignore[assignment]
+        return f"{event}\n"
+
+    target = _outlet(stream, dropped)
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(target),
+        logger_factory=structlog.WriteLoggerFactory(target),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(target)
@@ -69,6 +83,33 @@ def configure(json: bool | None = None, level: str = "info", *, stream: TextIO |
         )
     )
     logging.basicConfig(handlers=[handler], level=max(number, logging.WARNING), force=True)
+
+
+def flush(timeout: float = 1.0) -> bool:
+    """Wait until the lines logged so far are written, at most `timeout` seconds; return whether they are."""
+    return _Open.outlet is None or _Open.outlet.drain(timeout)
+
+
+atexit.register(flush)
+
+
+class _Open:
+    """The outlet in use; None where lines go straight into a stream without a descriptor (in memory)."""
+
+    outlet: Outlet | None = None
+
+
+def _outlet(stream: TextIO | None, dropped: Callable[[int], str]) -> TextIO:
+    """Return what loggers write to for `stream`, and end the outlet that was in use before."""
+    if _Open.outlet is not None:
+        _Open.outlet.close()
+        _Open.outlet = None
+    try:
+        descriptor = os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
+    except OSError:
+        return cast(TextIO, stream)
+    _Open.outlet = Outlet(descriptor, dropped)
+    return cast(TextIO, _Open.outlet)
 
 
 class HumanRenderer:

@@ -165,3 +165,14 @@ def test_logging_does_not_bring_rich_along() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_note_about_dropped_lines_has_the_form_of_the_log() -> None:
+    code = (
+        "import reconciler.telemetry as t; t.configure(json=True); o = t._Open.outlet; o._limit = 0;"
+        "o.write('lost'); o._limit = 9; o.write('kept\\n'); t.flush()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told, kept = done.stderr.splitlines()
+    event = json.loads(told)
+    assert (event["event"], event["level"], kept) == ("1 log line was dropped", "warning", "kept")

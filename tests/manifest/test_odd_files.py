@@ -56,9 +56,10 @@ def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(
     os.mkfifo(pipe)
     regular.touch()
     state = os.stat(regular)
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="it is a FIFO, not a file"):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "stat", lambda _path: state)
-        read_regular(pipe)
+        with pytest.raises(OSError, match="it is a FIFO, not a file"):
+            read_regular(pipe)
 
 
 def test_a_file_of_keys_that_is_a_fifo_is_refused(tmp_path: Path) -> None:
