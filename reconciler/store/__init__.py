@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reconciler.store.errors import StoreError
     from reconciler.store.ledger import EventRecord, Store
     from reconciler.store.paths import DATABASE, RUN_FILE, state_dir
     from reconciler.store.readonly import peek
@@ -22,6 +23,7 @@ __all__ = [
     "LaunchRecord",
     "NewerSchemaError",
     "Store",
+    "StoreError",
     "peek",
     "state_dir",
 ]
@@ -34,6 +36,7 @@ _HOMES = {
     "NewerSchemaError": "schema",
     "RUN_FILE": "paths",
     "Store": "ledger",
+    "StoreError": "errors",
     "peek": "readonly",
     "state_dir": "paths",
 }

@@ -7,6 +7,7 @@ from typing import Self, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from reconciler.core.types import LedgerEntry
+from reconciler.store.errors import explained
 from reconciler.store.ledger import EventRecord, Store
 from reconciler.store.records import LaunchRecord
 
@@ -16,7 +17,8 @@ T = TypeVar("T")
 class AsyncStore:
     """A Store that never blocks the event loop. Calls are performed in the order they were made.
 
-    A call that has begun is finished even when its task is cancelled. Errors are those of `Store`.
+    A call that has begun is finished even when its task is cancelled. All methods raise StoreError when the file
+    cannot be read or written; the next call tries anew.
     """
 
     def __init__(self, store: Store) -> None:
@@ -25,8 +27,13 @@ class AsyncStore:
 
     @classmethod
     async def open(cls, path: Path, *, boot_id: str | None = None) -> Self:
-        """Open the store at `path` in a worker thread; see Store."""
-        return cls(await to_thread.run_sync(lambda: Store(path, boot_id=boot_id)))
+        """Open the store at `path` in a worker thread. Raises NewerSchemaError or StoreError."""
+
+        def begin() -> Store:
+            with explained(path, "opened"):
+                return Store(path, boot_id=boot_id)
+
+        return cls(await to_thread.run_sync(begin))
 
     @property
     def recovered(self) -> str | None:
@@ -35,39 +42,49 @@ class AsyncStore:
 
     async def close(self) -> None:
         """Wait for the calls before this one, then close."""
-        await self._run(self._store.close)
+        await self._write(self._store.close)
 
     async def launches(self) -> tuple[LaunchRecord, ...]:
         """See Store.launches."""
-        return await self._run(self._store.launches)
+        return await self._read(self._store.launches)
 
     async def put_launch(self, record: LaunchRecord) -> None:
         """See Store.put_launch."""
-        await self._run(lambda: self._store.put_launch(record))
+        await self._write(lambda: self._store.put_launch(record))
 
     async def drop_launch(self, launch_id: str) -> None:
         """See Store.drop_launch."""
-        await self._run(lambda: self._store.drop_launch(launch_id))
+        await self._write(lambda: self._store.drop_launch(launch_id))
 
     async def entries(self) -> tuple[LedgerEntry, ...]:
         """See Store.entries."""
-        return await self._run(self._store.entries)
+        return await self._read(self._store.entries)
 
     async def put_entry(self, entry: LedgerEntry) -> None:
         """See Store.put_entry."""
-        await self._run(lambda: self._store.put_entry(entry))
+        await self._write(lambda: self._store.put_entry(entry))
 
     async def add_event(self, at_wall: float, kind: str, model: str | None, reason: str, message: str) -> int:
         """See Store.add_event."""
-        return await self._run(lambda: self._store.add_event(at_wall, kind, model, reason, message))
+        return await self._write(lambda: self._store.add_event(at_wall, kind, model, reason, message))
 
     async def events(self, after: int = 0, limit: int = 200) -> tuple[EventRecord, ...]:
         """See Store.events."""
-        return await self._run(lambda: self._store.events(after, limit))
+        return await self._read(lambda: self._store.events(after, limit))
 
     async def generation(self, digest: str) -> int:
         """See Store.generation."""
-        return await self._run(lambda: self._store.generation(digest))
+        return await self._write(lambda: self._store.generation(digest))
 
-    async def _run(self, call: Callable[[], T]) -> T:
-        return await to_thread.run_sync(call, limiter=self._one_writer)
+    async def _read(self, call: Callable[[], T]) -> T:
+        return await self._run(call, "read")
+
+    async def _write(self, call: Callable[[], T]) -> T:
+        return await self._run(call, "written")
+
+    async def _run(self, call: Callable[[], T], action: str) -> T:
+        def explain() -> T:
+            with explained(self._store.path, action):
+                return call()
+
+        return await to_thread.run_sync(explain, limiter=self._one_writer)

@@ -1,5 +1,6 @@
 """The store: what is written comes back, in this boot and the next, from whole and from damaged files."""
 
+import resource
 import sqlite3
 import stat
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from reconciler.boot import boot_id
 from reconciler.core.types import LedgerEntry
-from reconciler.store import AsyncStore, LaunchRecord, NewerSchemaError, Store, peek, state_dir
+from reconciler.store import AsyncStore, LaunchRecord, NewerSchemaError, Store, StoreError, peek, state_dir
 from reconciler.store.schema import MIGRATIONS, TABLES, DamagedError
 
 
@@ -283,3 +284,64 @@ async def test_async_store_keeps_the_order_of_calls(tmp_path: Path) -> None:
     await store.close()
     with pytest.raises(sqlite3.ProgrammingError):
         await store.launches()
+
+
+def page_limit(store: AsyncStore, pages: int) -> None:
+    """Let SQLite find the disk full once the file has so many pages (never fewer than it has)."""
+    store._store._db.execute(f"PRAGMA max_page_count = {pages}")
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_is_told_and_writing_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    store = await AsyncStore.open(tmp_path / "ledger.db")
+    await store.put_launch(record("a"))
+    page_limit(store, 1)
+    big = "x" * 100_000
+    message = f"the ledger {tmp_path}/ledger.db cannot be written: database or disk is full"
+    for _ in range(3):
+        with pytest.raises(StoreError) as caught:
+            await store.add_event(1.0, "load", "chat", "Pinned", big)
+        assert str(caught.value) == message
+    with pytest.raises(StoreError, match="full"):
+        await store.put_entry(LedgerEntry("chat", "d", last_error=big))
+    assert (await store.launches(), await store.events(), await store.entries()) == ((record("a"),), (), ())
+    page_limit(store, 100_000)
+    assert await store.add_event(2.0, "load", "chat", "Pinned", big) == 1
+    await store.put_launch(record("b"))
+    await store.close()
+    with Store(tmp_path / "ledger.db") as again:
+        assert [r.launch_id for r in again.launches()] == ["a", "b"]
+        assert [e.at for e in again.events()] == [2.0]
+        assert again.recovered is None
+
+
+@pytest.mark.anyio
+async def test_a_commit_that_fails_is_taken_back(tmp_path: Path) -> None:
+    store = await AsyncStore.open(tmp_path / "ledger.db")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (tmp_path / "ledger.db-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5_000, limit[1]))  # the journal has room for one page
+    try:
+        with pytest.raises(StoreError, match=r"ledger\.db cannot be written: "):
+            await store.add_event(1.0, "load", "chat", "Pinned", "x" * 50_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert await store.events() == ()
+    await store.add_event(2.0, "load", "chat", "Pinned", "")
+    assert [e.at for e in await store.events()] == [2.0]
+    await store.close()
+
+
+@pytest.mark.anyio
+async def test_a_ledger_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").mkdir()
+    with pytest.raises(StoreError, match=r"ledger\.db cannot be opened: Is a directory"):
+        await AsyncStore.open(tmp_path / "ledger.db")
+
+
+@pytest.mark.anyio
+async def test_what_the_tables_refuse_is_a_fault_of_the_program(tmp_path: Path) -> None:
+    store = await AsyncStore.open(tmp_path / "ledger.db")
+    with pytest.raises(sqlite3.IntegrityError):
+        await store.put_launch(record(port=None))
+    await store.close()
