@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from reconciler.core.machine import State
+from reconciler.core.machine import Halted, State
 from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
 from reconciler.manifest.applied import Applied
@@ -66,8 +66,8 @@ class Board:
 
         Between two turns of a calm loop lie seconds; whoever asks wants to know how it is now.
         """
-        if self.wake is None:
-            return self.snapshot
+        if self.wake is None or (self.snapshot is not None and isinstance(self.snapshot.state, Halted)):
+            return self.snapshot  # nobody will look again
         published = self._published
         self.wake()
         with anyio.move_on_after(timeout):
