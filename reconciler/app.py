@@ -32,7 +32,7 @@ from reconciler.loop.observe import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.memory.host import read_memory
 from reconciler.memory.tree import read_tree
-from reconciler.store import AsyncStore, peek
+from reconciler.store import AsyncStore, StoreError, peek
 from reconciler.store import state_dir as resolve_state_dir
 from reconciler.store.paths import DATABASE, RUN_FILE
 
@@ -54,7 +54,7 @@ def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, j
         with StateLock(directory), ExitStack() as stack:
             sock = None if once else stack.enter_context(bind(applied.gateway))
             return anyio.run(_main, path, applied, directory, sock, listen, once)
-    except (ManifestError, BindError, StateLocked) as error:
+    except (ManifestError, BindError, StateLocked, StoreError) as error:
         print(error.render() if isinstance(error, ManifestError) else f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
 

@@ -43,6 +43,8 @@ class Facts:
     serving: frozenset[str]
     #: Rendered diagnostics of a newer manifest that was refused.
     refused: tuple[str, ...] = ()
+    #: Why the ledger cannot be written; None = it can.
+    trouble: str | None = None
 
 
 Conditions = Mapping[str, tuple[Condition, ...]]
@@ -51,7 +53,7 @@ Conditions = Mapping[str, tuple[Condition, ...]]
 def of_manifest(facts: Facts, previous: Iterable[Condition], now: float) -> tuple[Condition, ...]:
     """Return the manifest's conditions: ManifestValid and Ready always, Progressing and Degraded only while true."""
     generation = facts.manifest.generation
-    made = [_valid(facts), _all_pinned_ready(facts), *_progressing(facts, None), *_blind(facts)]
+    made = [_valid(facts), _all_pinned_ready(facts), *_progressing(facts, None), *_impaired(facts)]
     return _stamp(made, previous, generation, now)
 
 
@@ -111,7 +113,9 @@ def _progressing(facts: Facts, model: str | None) -> list[Statement]:
     return [("Progressing", Truth.TRUE, doing, text)] if model in (None, name) else []
 
 
-def _blind(facts: Facts) -> list[Statement]:
+def _impaired(facts: Facts) -> list[Statement]:
+    if facts.trouble is not None:
+        return [("Degraded", Truth.TRUE, "LedgerUnwritable", facts.trouble)]
     memory = facts.world.observation.memory
     if memory.available is not None and memory.total is not None:
         return []

@@ -22,10 +22,11 @@ from reconciler.engines.base import Readiness
 from reconciler.host import Host, HostError, PortOwner, Ports, StopError
 from reconciler.leases import Endpoint, LeaseBook
 from reconciler.loop.failures import describe
+from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.observe import Observer
 from reconciler.memory.host import read_memory
-from reconciler.store import AsyncStore, LaunchRecord
+from reconciler.store import AsyncStore, LaunchRecord, StoreError
 
 #: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
 #: 0.1 s nor one ready in a minute is kept waiting for more than that share of it.
@@ -64,6 +65,7 @@ class Actions:
         *,
         host: Host,
         store: AsyncStore,
+        keeper: Keeper,
         book: LeaseBook,
         launches: Launches,
         observer: Observer,
@@ -74,6 +76,7 @@ class Actions:
     ) -> None:
         self._host = host
         self._store = store
+        self._keeper = keeper
         self._book = book
         self._launches = launches
         self._observer = observer
@@ -140,20 +143,23 @@ class Actions:
             admitted=action.size,
         )
         # Written before the process exists: should we die in between, its mark is known.
-        await self._store.put_launch(record)
+        try:
+            await self._store.put_launch(record)
+        except StoreError as error:
+            raise LoadError(str(error)) from error
         command = registry.get(spec.engine).command(spec, port)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):
             try:
                 process = await self._host.start(command, model=action.model, launch_id=launch_id, port=port)
             except HostError:
-                await self._store.drop_launch(launch_id)
+                await self._keeper.keep(self._store.drop_launch(launch_id))
                 raise
             launch = Launch(launch_id, action.model, action.digest, spec, process, port, self._clock())
             launch.admitted, launch.created = action.size, created
             self._launches.add(launch)
             self._started(launch)
-            await self._store.put_launch(_record(launch))
+            await self._keeper.keep(self._store.put_launch(_record(launch)))
         self._changed()
         return launch
 
@@ -197,7 +203,7 @@ class Actions:
             self._launches.serve(launch)
             upstream = registry.get(spec.engine).upstream_model(spec)
             self._book.open(Endpoint(launch.model, launch.base_url, upstream), self._clock())
-            await self._store.put_launch(_record(launch))
+            await self._keeper.keep(self._store.put_launch(_record(launch)))
             await self._observer.measure(launch, self._clock())
 
     async def _undo(self, launch: Launch | None) -> Event:
@@ -276,7 +282,7 @@ class Actions:
             log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
             return Failed(None)
         self._launches.drop(launch)
-        await self._store.drop_launch(launch.id)
+        await self._keeper.keep(self._store.drop_launch(launch.id))
         expect = expected(before, held)
         return Failed(expect) if failed else Exited(expect)
 

@@ -6,12 +6,19 @@ from reconciler.host import Host
 from reconciler.leases import LeaseBook
 from reconciler.loop.failures import describe
 from reconciler.loop.journal import Journal
+from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.store import AsyncStore
 
 
 async def take_deaths(
-    launches: Launches, host: Host, book: LeaseBook, store: AsyncStore, journal: Journal, now: float
+    launches: Launches,
+    host: Host,
+    book: LeaseBook,
+    store: AsyncStore,
+    keeper: Keeper,
+    journal: Journal,
+    now: float,
 ) -> None:
     """Take ready models whose process has ended out of service at once; what they left behind is the plan's business.
 
@@ -30,7 +37,7 @@ async def take_deaths(
             launch.broken = True
         else:
             launches.drop(launch)
-            await store.drop_launch(launch.id)
+            await keeper.keep(store.drop_launch(launch.id))
 
 
 def _autopsy(host: Host, launch: Launch) -> tuple[str, tuple[int, ...]]:

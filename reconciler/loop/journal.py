@@ -9,6 +9,7 @@ import structlog
 from reconciler.core import book
 from reconciler.core.types import Evict, Load, Reason, Step, Verdict
 from reconciler.core.words import size
+from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.loop.ledger import Ledger
 from reconciler.manifest import Applied, ManifestError
@@ -20,13 +21,16 @@ log = structlog.get_logger("reconciler.loop")
 class Journal:
     """Writes the history. `wall` is for people; nothing is decided by it."""
 
-    def __init__(self, store: AsyncStore, ledger: Ledger, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, store: AsyncStore, keeper: Keeper, ledger: Ledger, wall: Callable[[], float] = time.time
+    ) -> None:
         self._store = store
+        self._keeper = keeper
         self._ledger = ledger
         self._wall = wall
 
     async def _event(self, kind: str, model: str | None, reason: str, message: str) -> None:
-        await self._store.add_event(self._wall(), kind, model, reason, message)
+        await self._keeper.keep(self._store.add_event(self._wall(), kind, model, reason, message))
 
     async def applied(self, applied: Applied) -> None:
         """A manifest is in force."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from reconciler.core import book
 from reconciler.core.types import Instance, LedgerEntry
+from reconciler.loop.keeper import Keeper
 from reconciler.store import AsyncStore
 
 
@@ -13,8 +14,9 @@ class Ledger:
     #: A peak that grew by less than this is not worth a write; it is written with the next change.
     NOTICEABLE = 8 << 20
 
-    def __init__(self, store: AsyncStore) -> None:
+    def __init__(self, store: AsyncStore, keeper: Keeper) -> None:
         self._store = store
+        self._keeper = keeper
         self._entries: dict[tuple[str, str], LedgerEntry] = {}
         self._written: dict[tuple[str, str], LedgerEntry] = {}
 
@@ -53,11 +55,12 @@ class Ledger:
                 self._entries[key] = change(entry)
 
     async def flush(self) -> None:
-        """Write what changed."""
+        """Write what changed; what could not be written is tried again at the next turn."""
         for key, entry in sorted(self._entries.items()):
             old = self._written.get(key)
             if old is None or _other(entry, old) or entry.peak - old.peak >= self.NOTICEABLE:
-                await self._store.put_entry(entry)
+                if not await self._keeper.keep(self._store.put_entry(entry)):
+                    return
                 self._written[key] = entry
 
 

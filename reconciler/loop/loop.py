@@ -27,6 +27,7 @@ from reconciler.loop.actions import Outcome as Done
 from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.journal import Journal
+from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.ledger import Ledger
 from reconciler.loop.observe import Observer
@@ -34,7 +35,7 @@ from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import refusals
 from reconciler.loop.slot import Slot
 from reconciler.manifest import Applied, ManifestError
-from reconciler.store import AsyncStore
+from reconciler.store import AsyncStore, StoreError
 
 #: Seconds between turns when nothing happens, and while something is being done.
 CALM_TICK: Final = 10.0
@@ -81,12 +82,14 @@ class Loop:
         self._known: dict[str, ModelSpec] = {}
         self._launches = Launches()
         self._observer = Observer(host, self._launches, book)
-        self._ledger = Ledger(store)
-        self._journal = Journal(store, self._ledger)
+        self._keeper = Keeper()
+        self._ledger = Ledger(store, self._keeper)
+        self._journal = Journal(store, self._keeper, self._ledger)
         self._publisher = Publisher(board, host.logs)
         self._actions = Actions(
             host=host,
             store=store,
+            keeper=self._keeper,
             book=book,
             launches=self._launches,
             observer=self._observer,
@@ -160,7 +163,9 @@ class Loop:
         await self._take_manifest()
         for ended, outcome in self._slot.take(now):
             await self._close_books(ended, outcome, now)
-        await take_deaths(self._launches, self._host, self._book, self._store, self._journal, now)
+        await take_deaths(
+            self._launches, self._host, self._book, self._store, self._keeper, self._journal, now
+        )
         observation = await self._observer.look(self._applied.launches, self._actions.ports, now)
         self._ledger.measure(observation.instances, now)
         for demand in observation.demands:
@@ -182,6 +187,7 @@ class Loop:
             self._refused,
             self._actions.progress,
             self._launches,
+            self._keeper.trouble,
             now,
         )
         return until
@@ -280,7 +286,7 @@ class Loop:
             await self._apply(reading, was_refused=was_refused)
 
     async def _apply(self, applied: Applied, *, was_refused: bool = False) -> None:
-        generation = await self._store.generation(applied.digest)
+        generation = await self._count(applied)
         changed = generation != self._applied.manifest.generation
         self._applied = replace(applied, manifest=replace(applied.manifest, generation=generation))
         self._known |= {m.name: m for m in applied.manifest.models}
@@ -293,6 +299,14 @@ class Loop:
             await self._journal.applied(self._applied)
         elif was_refused:
             await self._journal.repaired(generation)
+
+    async def _count(self, applied: Applied) -> int:
+        """Return the generation of a manifest. Counting goes on from memory while the ledger cannot be written."""
+        try:
+            return await self._store.generation(applied.digest)
+        except StoreError as error:
+            self._keeper.trouble = str(error)
+            return self._applied.manifest.generation + (applied.digest != self._applied.digest)
 
     async def _close_books(self, ended: machine.State, done: Done, now: float) -> None:
         """Note how the step of the state that ended went."""

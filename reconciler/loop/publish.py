@@ -31,11 +31,12 @@ class Publisher:
         refused: tuple[str, ...],
         progress: Progress | None,
         launches: Launches,
+        trouble: str | None,
         now: float,
     ) -> None:
         """Publish what is true at `now`."""
         serving = frozenset(m for m in applied.launches if launches.serving(m) is not None)
-        facts = Facts(applied.manifest, world, plan, state, serving, refused)
+        facts = Facts(applied.manifest, world, plan, state, serving, refused, trouble)
         self._manifest = of_manifest(facts, self._manifest, now)
         self._models = of_models(facts, self._models, now)
         self._board.publish(
