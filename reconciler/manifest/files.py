@@ -96,7 +96,8 @@ def read_regular(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         _check_kind(os.fstat(descriptor))
-        return file.read(FILE_LIMIT + 1) or b""  # None where the kernel has nothing yet (a few files of /proc)
+        # None where the kernel has nothing yet (a few files of /proc).
+        return file.read(FILE_LIMIT + 1) or b""
 
 
 def shown(path: Path | str) -> str:
