@@ -56,7 +56,8 @@ async def test_a_process_writes_on_after_its_file_was_emptied(bench: Bench) -> N
     await bench.host.stop(launched.process, launched.launch_id, grace=0)
     head, old, current = small.files("m")
     assert "\nline 0\nline 1\n" in head.read_text()  # still the first lines of the launch
-    numbers = [int(line.split()[1]) for line in old.read_text().splitlines()[1:]]
+    # The first line is cut by the cap, and the last may be: the copy can fall into the middle of a write.
+    numbers = [int(line.split()[1]) for line in old.read_text().splitlines()[1:-1]]
     assert numbers == sorted(numbers)
     assert b"\0" not in current.read_bytes()  # appended at the new end, not behind a hole
     assert len(small.tail("m", 5)) == 5

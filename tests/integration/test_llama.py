@@ -101,7 +101,7 @@ def test_the_engine_refuses_too_many_tokens_and_bad_files_evict_nobody(manager: 
     for name in ("cut", "empty", "missing"):
         answer = manager.ask(name, timeout=2)
         assert answer.status_code == 503, name
-        assert answer.json()["error"]["code"] == "cannot_load"
+        assert answer.json()["error"]["code"] == "not_startable"
         assert str(models[name]["weights"]) in answer.json()["error"]["message"]
     assert manager.wait_ready("good") == [pid]
     assert manager.steps() == ["load good", "loaded good"]
