@@ -116,6 +116,7 @@ def _evict(going: Going, free: int, now: float) -> Evict:
         reason=going.reason,
         for_model=claimant.name if claimant else None,
         drain=going.busy,
+        last_used=instance.last_used,
         detail=_evict_detail(going, now),
         free=free,
     )

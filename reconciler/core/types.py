@@ -246,6 +246,8 @@ class Evict:
     for_model: str | None = None
     #: It has requests in flight: they get until the drain deadline.
     drain: bool = False
+    #: When its last request ended, as the plan saw it.
+    last_used: float = 0.0
     detail: str = ""
     free: int = 0
 

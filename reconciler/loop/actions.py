@@ -16,7 +16,7 @@ from reconciler.board import Progress
 from reconciler.boot import boot_id
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Aborted, Event, Exited, Failed, Ready, expected
-from reconciler.core.types import Evict, Load, ModelSpec
+from reconciler.core.types import Evict, Load, ModelSpec, Reason
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
 from reconciler.host import Host, HostError, PortOwner, Ports, StopError
@@ -225,7 +225,7 @@ class Actions:
             return Outcome(Exited(None), 0.0)
         try:
             if self._launches.serving(launch.model) is launch:
-                if not self._book.seal(launch.model, drain=action.drain):
+                if self._used_since(action) or not self._book.seal(launch.model, drain=action.drain):
                     return Outcome(Aborted(), 0.0, launch=launch)
                 await self._drain(launch, drain_timeout)
                 launch.stopping = True
@@ -239,6 +239,11 @@ class Actions:
             return Outcome(event, self._clock() - began, error, launch)
         finally:
             self._tell(None)
+
+    def _used_since(self, action: Evict) -> bool:
+        """Whether a model that is to go for being idle was used between the look and now: its time begins anew."""
+        last = self._book.last_used(action.model)
+        return action.reason is Reason.IDLE_EXPIRED and last is not None and last > action.last_used
 
     async def _drain(self, launch: Launch, timeout: float) -> None:
         """Wait until nobody is served any more, or the deadline passes: then what is left is cut."""
