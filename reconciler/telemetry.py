@@ -194,7 +194,8 @@ def _value(value: Any) -> str:
 
 def _quoted(text: str) -> str:
     plain = _plain(text)
-    return f'"{plain}"' if not plain or " " in plain or "=" in plain or plain != text else plain
+    escaped = plain.replace('"', '\\"')
+    return f'"{escaped}"' if not plain or " " in plain or "=" in plain or plain != text else plain
 
 
 def _plain(text: str) -> str:

@@ -176,3 +176,10 @@ def test_the_note_about_dropped_lines_has_the_form_of_the_log() -> None:
     told, kept = done.stderr.splitlines()
     event = json.loads(told)
     assert (event["event"], event["level"], kept) == ("1 log line was dropped", "warning", "kept")
+
+
+def test_a_quote_within_a_value_does_not_end_it() -> None:
+    stream = io.StringIO()
+    configure(json=False, stream=stream)
+    structlog.get_logger().error("refused", error='unknown key "prority"')
+    assert 'error="unknown key \\"prority\\""' in stream.getvalue()
