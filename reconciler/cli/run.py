@@ -47,8 +47,8 @@ def run(
 ) -> int:
     """Keep the AI model servers of this machine the way a YAML manifest says, within its memory.
 
-    Without a command, run the loop and the gateway in the foreground. Ctrl-C once: requests in flight get their drain
-    time, then the models end; twice: they are cut. A path that is called like a command is given as ./NAME.
+    Without a command, run the loop and the gateway in the foreground. Ctrl-C once: requests in flight get up to 30
+    seconds, then the models end; twice: they are cut. A path that is called like a command is given as ./NAME.
 
     Exit codes: 0 done, also a loop that was ended by Ctrl-C or SIGTERM; 1 failure; 2 changes are pending (only with
     --detailed-exitcode); 64 wrong usage; 130 another command was interrupted.
