@@ -14,8 +14,8 @@ Verb = Literal["load", "evict"]
 Json = Mapping[str, Any]
 
 POLL: Final = 0.1
-#: Blocked for one of these, it may still come about by itself: a busy victim becomes idle.
-_PASSING: Final = frozenset({"VictimsBusy", "NoRoom"})
+#: No waiting changes these. For other reasons it may still come about by itself: a busy victim becomes idle.
+_FINAL: Final = frozenset({"NeverFits", "NotStartable", "SizeUnknown", "MemoryUnknown", "BackingOff"})
 #: Looks at the machine after which the loop has surely heard: one may have been under way when we asked.
 _HEARD: Final = 2
 
@@ -76,8 +76,8 @@ def _refused(now: Json, before: Json, verb: Verb, *, heard: bool) -> str:
         return verdict_text(now) if stays else ""
     if now["failures"] > before["failures"]:
         return one_line(now["last_error"]) or "it failed to start; see: reconcile logs " + now["name"]
-    blocked = verdict and verdict["outcome"] == "blocked" and verdict["reason"] not in _PASSING
-    return verdict_text(now) if blocked and (now["wanted"] or heard) else ""
+    final = verdict and verdict["outcome"] in ("blocked", "cold") and verdict["reason"] in _FINAL
+    return verdict_text(now) if final and (now["wanted"] or heard) else ""
 
 
 def _progress(status: Json, model: Json) -> str:

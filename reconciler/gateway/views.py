@@ -65,7 +65,11 @@ def model_state(snapshot: Snapshot, model: str) -> str:
 def check_loadable(snapshot: Snapshot, model: str) -> None:
     """Raise `ApiError` (409) if the last plan says that nothing but an edit makes this model loadable."""
     verdict = snapshot.plan.verdict(model)
-    if verdict is None or verdict.reason not in (Reason.NEVER_FITS, Reason.NOT_STARTABLE):
+    if verdict is None or verdict.reason not in (
+        Reason.NEVER_FITS,
+        Reason.NOT_STARTABLE,
+        Reason.SIZE_UNKNOWN,
+    ):
         return
     detail = f": {verdict.detail}" if verdict.detail else ""
     raise ApiError("cannot_load", f"model {model!r} cannot be loaded ({verdict.reason.value}{detail})")

@@ -251,12 +251,14 @@ def test_load_of_an_alias_asks_for_its_model(loop: StandIn, state: Path) -> None
     ("after", "message"),
     [
         (
-            with_model("vision", 42, wanted=True),
-            "error: vision was not loaded: InsufficientMemory: 7.0 GiB short\n",
+            with_model("vision", 42, wanted=True, verdict=verdict("blocked", "NeverFits", "7.0 GiB short")),
+            "error: vision was not loaded: NeverFits: 7.0 GiB short\n",
         ),
         (
-            with_model("vision", 43, wanted=False),
-            "error: vision was not loaded: InsufficientMemory: 7.0 GiB short\n",
+            with_model(
+                "vision", 43, wanted=False, verdict=verdict("cold", "SizeUnknown", "give memory.steady")
+            ),
+            "error: vision was not loaded: SizeUnknown: give memory.steady\n",
         ),
         (
             with_model("vision", 42, failures=1, last_error="exit 3: no such file", state="failing"),
@@ -277,9 +279,12 @@ def test_a_verdict_from_before_the_question_refuses_nothing(
     loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stale = with_model("vision", 41, wanted=False)
-    passing = with_model("vision", 43, wanted=True, verdict=verdict("blocked", "VictimsBusy"))
-    ready = with_model("vision", 44, state="ready")
-    loop.documents("GET /api/v1/status", status_document(), stale, passing, ready)
+    passing = [
+        with_model("vision", 43 + n, wanted=True, verdict=verdict("blocked", reason))
+        for n, reason in enumerate(("VictimsBusy", "Outranked", "InsufficientMemory"))
+    ]
+    ready = with_model("vision", 46, state="ready")
+    loop.documents("GET /api/v1/status", status_document(), stale, *passing, ready)
     loop.documents("POST /api/v1/models/vision/load", {})
     assert main(["load", "vision", "--state-dir", str(state)]) == 0
     assert capsys.readouterr().out == "vision is ready\n"
