@@ -1,6 +1,5 @@
 """The composition root: puts manifest, store, host, gateway and loop together and runs them."""
 
-import ipaddress
 import json as json_module
 import os
 import signal
@@ -30,6 +29,7 @@ from reconciler.loop import Loop, Options
 from reconciler.loop.adopt import GRACE_SECONDS
 from reconciler.loop.observe import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
+from reconciler.manifest.fields import is_loopback, listen_address
 from reconciler.memory.host import read_memory
 from reconciler.memory.tree import read_tree
 from reconciler.store import AsyncStore, StoreError, peek
@@ -208,22 +208,14 @@ def _with_listen(applied: Applied, listen: str | None) -> Applied:
     """Return the manifest with the address of the command line in place of its own."""
     if listen is None:
         return applied
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or not is_loopback(host.strip("[]")):
+    address = listen_address(listen)
+    if address is None or not is_loopback(address[0]):
         raise BindError(
-            f"--listen {listen}: write a loopback address and a port, like 127.0.0.1:8080 or [::1]:8080"
+            f"--listen {listen}: write a loopback address and a port, like 127.0.0.1:8080 or [::1]:8080; other"
+            " addresses need gateway.listen and gateway.api_keys in the manifest"
         )
-    return replace(applied, gateway=replace(applied.gateway, host=host.strip("[]"), port=int(port)))
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host name or address is this machine's own loopback."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    host, port = address
+    return replace(applied, gateway=replace(applied.gateway, host=host, port=port))
 
 
 def _owner(directory: Path) -> str:

@@ -73,6 +73,7 @@ class Actions:
         clock: Callable[[], float],
         changed: Callable[[], None],
         started: Callable[[Launch], None],
+        ports: Ports,
     ) -> None:
         self._host = host
         self._store = store
@@ -87,7 +88,7 @@ class Actions:
         # One connection a call: an idle one would keep some servers from ending.
         limits = httpx.Limits(max_keepalive_connections=0)
         self.http = httpx.AsyncClient(trust_env=False, verify=False, limits=limits)  # noqa: S501 - loopback http
-        self.ports = Ports(18100, 18199)
+        self.ports = ports
         self.progress: Progress | None = None
         #: Set when the user is in a hurry: drains end at once, graces are short.
         self.hurry = anyio.Event()
@@ -200,11 +201,15 @@ class Actions:
         """
         with anyio.CancelScope(shield=True):
             launch.ready, launch.loaded_at = True, self._clock()
-            self._launches.serve(launch)
-            upstream = registry.get(spec.engine).upstream_model(spec)
-            self._book.open(Endpoint(launch.model, launch.base_url, upstream), self._clock())
+            self.serve(launch, spec)
             await self._keeper.keep(self._store.put_launch(_record(launch)))
             await self._observer.measure(launch, self._clock())
+
+    def serve(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Send requests for a model to this launch from now on; first those that wait."""
+        self._launches.serve(launch)
+        upstream = registry.get(spec.engine).upstream_model(spec)
+        self._book.open(Endpoint(launch.model, launch.base_url, upstream), self._clock())
 
     async def _undo(self, launch: Launch | None) -> Event:
         """End what a failed load has started. Shielded: a process half ended would be nobody's any more."""

@@ -11,6 +11,7 @@ from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
 from reconciler.host import Host, PortOwner, StopError, Survivor
+from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.store import AsyncStore
 
@@ -22,7 +23,12 @@ log = structlog.get_logger("reconciler.loop")
 
 
 async def adopt(
-    host: Host, store: AsyncStore, specs: Mapping[str, LaunchSpec], http: httpx.AsyncClient, now: float
+    host: Host,
+    store: AsyncStore,
+    keeper: Keeper,
+    specs: Mapping[str, LaunchSpec],
+    http: httpx.AsyncClient,
+    now: float,
 ) -> list[Launch]:
     """Return the launches of earlier runs that live on. The others are ended, and forgotten.
 
@@ -34,7 +40,7 @@ async def adopt(
     alive = {s.record.launch_id for s in survivors}
     for record in records:
         if record.launch_id not in alive:
-            await store.drop_launch(record.launch_id)
+            await keeper.keep(store.drop_launch(record.launch_id))
     kept = []
     for survivor in survivors:
         launch = _launch(survivor, specs, now)
@@ -46,7 +52,7 @@ async def adopt(
         log.info("ending a leftover", model=launch.model, pids=survivor.pids, reason=problem)
         try:
             await host.stop(survivor.process, launch.id, grace=GRACE_SECONDS)
-            await store.drop_launch(launch.id)
+            await keeper.keep(store.drop_launch(launch.id))
         except StopError as error:
             log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
             launch.ready, launch.broken = False, True

@@ -43,13 +43,14 @@ class Journal:
         for warning in applied.warnings:
             log.warning("manifest", warning=warning)
 
-    async def refused(self, error: ManifestError, generation: int) -> None:
-        """A newer manifest was refused whole."""
-        lines = [f"{d}; {d.hint}" if d.hint else str(d) for d in error.diagnostics]
+    async def refused(self, error: ManifestError, generation: int) -> tuple[str, ...]:
+        """A newer manifest was refused whole; return a line for each error."""
+        lines = tuple(f"{d}; {d.hint}" if d.hint else str(d) for d in error.diagnostics)
         for line in lines:
             log.error("manifest refused", error=line)
         log.error("the last good manifest stays in force", generation=generation, errors=len(lines))
         await self._event("manifest", None, "Refused", "; ".join(lines))
+        return lines
 
     async def repaired(self, generation: int) -> None:
         """A refused manifest was brought back to what is in force."""

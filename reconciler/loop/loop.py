@@ -19,9 +19,8 @@ from reconciler.core import book as ledger_book
 from reconciler.core import machine
 from reconciler.core.plan import next_change, plan
 from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, Residency, World
-from reconciler.engines import registry
 from reconciler.host import Host, Ports
-from reconciler.leases import Endpoint, LeaseBook, Refusal
+from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.actions import Actions
 from reconciler.loop.actions import Outcome as Done
 from reconciler.loop.adopt import adopt
@@ -97,6 +96,7 @@ class Loop:
             clock=clock,
             changed=self.wake,
             started=self._watch_soon,
+            ports=Ports(*applied.ports),
         )
         self._slot = Slot(self.wake)
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -147,14 +147,14 @@ class Loop:
         await self._ledger.load()
         await self._apply(self._applied)
         specs = self._applied.launches
-        for launch in await adopt(self._host, self._store, specs, self._actions.http, self._clock()):
+        for launch in await adopt(
+            self._host, self._store, self._keeper, specs, self._actions.http, self._clock()
+        ):
             self._launches.add(launch)
             self._watch_soon(launch)
             spec = specs.get(launch.model)
             if launch.ready and spec is not None and self._launches.serving(launch.model) is None:
-                self._launches.serve(launch)
-                upstream = registry.get(spec.engine).upstream_model(spec)
-                self._book.open(Endpoint(launch.model, launch.base_url, upstream), self._clock())
+                self._actions.serve(launch, spec)
 
     async def _turn(self) -> float | None:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""
@@ -239,8 +239,7 @@ class Loop:
         return await self._actions.load(step, model, spec, entry.load_seconds)
 
     async def _evict(self, step: Evict) -> Done:
-        # One that was removed gets the time it was promised while the manifest named it.
-        model = self._known.get(step.model) or ModelSpec(step.model, "")
+        model = self._promised(step.model)
         return await self._actions.evict(step, model.drain_timeout, model.stop_grace)
 
     def _give_up_load(self) -> None:
@@ -264,14 +263,14 @@ class Loop:
         """Stop every model, one after the other; requests that come now are told so at once."""
         self._book.shut(Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
         for launch in self._launches:
-            model = self._known.get(launch.model) or ModelSpec(launch.model, launch.digest)
+            model = self._promised(launch.model)
             pid, started = launch.process.pid, launch.process.started
             holds = (launch.committed or 0) + (launch.warm or 0)
             step = Evict(launch.model, pid, started, holds, Reason.SHUTDOWN, drain=True)
             await self._journal.begun(step)
             patience = min(model.drain_timeout, LAST_DRAIN)
             done = await self._actions.evict(step, patience, model.stop_grace)
-            await self._journal.evicted(step, done.seconds)
+            await self._after_evict(step, done)
         log.info("stopped")
 
     # -- taking in what others left --------------------------------------------------------------------------------
@@ -279,8 +278,7 @@ class Loop:
     async def _take_manifest(self) -> None:
         reading, self._incoming = self._incoming, None
         if isinstance(reading, ManifestError):
-            self._refused = tuple(f"{d}; {d.hint}" if d.hint else str(d) for d in reading.diagnostics)
-            await self._journal.refused(reading, self._applied.manifest.generation)
+            self._refused = await self._journal.refused(reading, self._applied.manifest.generation)
         elif reading is not None:
             was_refused, self._refused = bool(self._refused), ()
             await self._apply(reading, was_refused=was_refused)
@@ -357,6 +355,10 @@ class Loop:
         launch.exit = await self._host.wait_exit(launch.process)
         launch.exited.set()
         self.wake()
+
+    def _promised(self, model: str) -> ModelSpec:
+        """Return the newest settings of a model: one that was removed gets the time it was promised before."""
+        return self._known.get(model) or ModelSpec(model, "")
 
     def _spec(self, model: str) -> ModelSpec | None:
         return next((m for m in self._applied.manifest.models if m.name == model), None)

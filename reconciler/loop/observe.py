@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio.to_thread
 
-from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Instance, Memory, Observation, Preflight
 from reconciler.engines import registry
 from reconciler.host import Host, Ports, is_free, listeners
@@ -27,7 +27,7 @@ WARM_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    digest: str
+    spec: LaunchSpec
     at: float
     result: Preflight
 
@@ -74,7 +74,7 @@ class Observer:
         due = []
         for name, spec in sorted(specs.items()):
             old = self._checked.get(name)
-            fresh = old is not None and old.digest == launch_digest(spec) and now - old.at < PREFLIGHT_SECONDS
+            fresh = old is not None and old.spec == spec and now - old.at < PREFLIGHT_SECONDS
             if not fresh or (name in asked and self._launches.serving(name) is None):
                 due.append(spec)
         return due
@@ -88,7 +88,7 @@ class Observer:
         for model in sorted({x.model for x in live}):
             self._host.logs.trim(model)
         owners = {x.port: x.model for x in live}
-        checked = {s.model: _Checked(launch_digest(s), now, preflight(s, owners, ports)) for s in due}
+        checked = {s.model: _Checked(s, now, preflight(s, owners, ports)) for s in due}
         return read_memory(), checked
 
     def _measure(self, launches: list[Launch], now: float, warm_too: bool) -> None:

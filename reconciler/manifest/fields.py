@@ -161,15 +161,21 @@ def _ports(value: object) -> tuple[int, int]:
     raise refuse("ports", f"{shown(value)} is not a range of ports", "write first and last port: 18100-18199")
 
 
-def _listen(value: object) -> tuple[str, int]:
+def listen_address(value: object) -> tuple[str, int] | None:
+    """Return host and port of an address to listen on, or None if the text is none."""
     if isinstance(value, str) and re.fullmatch(LISTEN_PATTERN, value):
         host, _, port = value.rpartition(":")
         host = host.strip("[]")
         if int(port) <= 65535 and (":" not in host or _is_address(host)):
             return host, int(port)
-    raise refuse(
-        "listen", f"{shown(value)} is not an address to listen on", "write 127.0.0.1:8080 or [::1]:8080"
-    )
+    return None
+
+
+def _listen(value: object) -> tuple[str, int]:
+    if (address := listen_address(value)) is None:
+        what = f"{shown(value)} is not an address to listen on"
+        raise refuse("listen", what, "write 127.0.0.1:8080 or [::1]:8080")
+    return address
 
 
 def _is_address(host: str) -> bool:
