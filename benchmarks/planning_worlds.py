@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from reconciler.core.memory import Memory
 from reconciler.core.types import (
     Demand,
     Instance,
     LedgerEntry,
     Manifest,
     MayPreempt,
-    Memory,
     ModelSpec,
     Observation,
     Preflight,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from reconciler.board import Progress, Snapshot
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.machine import Evicting, Idle, Loading, Settling, State
+from reconciler.core.memory import Memory
 from reconciler.core.status import Condition, Truth
 from reconciler.core.types import (
     Account,
@@ -14,7 +15,6 @@ from reconciler.core.types import (
     LedgerEntry,
     Load,
     Manifest,
-    Memory,
     ModelSpec,
     Observation,
     Outcome,

@@ -15,7 +15,8 @@ import httpx
 
 from reconciler.board import Board, Snapshot
 from reconciler.core.machine import Idle
-from reconciler.core.types import Account, Instance, Manifest, Memory, ModelSpec, Observation, Plan, World
+from reconciler.core.memory import Memory
+from reconciler.core.types import Account, Instance, Manifest, ModelSpec, Observation, Plan, World
 from reconciler.gateway.app import create_app
 from reconciler.gateway.call import MAX_BODY_BYTES
 from reconciler.gateway.server import GatewayServer, bind, serve

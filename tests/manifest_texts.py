@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.manifest import Applied, Diagnostic, ManifestError, load_manifest
@@ -68,6 +69,9 @@ class PlainEngine:
         return Probe(Readiness.READY)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
+        return None
+
+    def said(self, log: str) -> Said | None:
         return None
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:

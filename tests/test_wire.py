@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from board_samples import NOW, SECRET, snapshot
-from reconciler.core.types import (
-    Demand,
-    Instance,
-    LedgerEntry,
-    Memory,
-    Observation,
-    Preflight,
-    World,
-)
+from reconciler.core.memory import Memory
+from reconciler.core.types import Demand, Instance, LedgerEntry, Observation, Preflight, World
 from reconciler.wire import SeenWorld, WireError, world_from_json, world_to_json
 
 SECONDS = st.floats(0, 1e9)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from reconciler.core import book
+from reconciler.core.memory import Memory
 from reconciler.core.types import (
     Demand,
     Evict,
@@ -11,7 +12,6 @@ from reconciler.core.types import (
     LedgerEntry,
     Load,
     Manifest,
-    Memory,
     ModelSpec,
     Observation,
     Plan,

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from reconciler.core.types import Instance, LedgerEntry, Manifest, Memory, ModelSpec, Preflight
+from reconciler.core.memory import Memory
+from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Preflight
 
 #: Wait before the second try after a failure; doubled each time up to the cap. Five starts in the first minute.
 BACKOFF_FIRST: Final = 2.0

@@ -13,7 +13,8 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.types import Instance, Manifest, Memory, Reason, Residency
+from reconciler.core.memory import Memory
+from reconciler.core.types import Instance, Manifest, Reason, Residency
 from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, rank
 from reconciler.core.words import size as size_text
 

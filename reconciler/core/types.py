@@ -6,6 +6,8 @@ Times (`now`, `at`, `loaded_at` ...) are readings of one monotonic clock; wall t
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from reconciler.core.memory import Basis, Estimate, MappedFile, Memory, Said, Watermarks
+
 
 class Residency(StrEnum):
     """When a model is in memory. See docs/manifest.md."""
@@ -59,24 +61,15 @@ class Manifest:
     memory: int | None = None
     #: Kept for the system: a fraction of the memory (float) or bytes (int).
     reserve: float | int = 0.1
+    #: None = use of the whole machine is not watched.
+    watermarks: Watermarks | None = None
+    #: Bytes of swap in use above which a model is evicted while the machine swaps; None = never for that.
+    max_swap: int | None = None
 
     def __post_init__(self) -> None:
         names = [m.name for m in self.models]
         if names != sorted(set(names)):
             raise ValueError("models must be sorted by name, each name once")
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What was read of the machine's memory, in bytes. None = could not be read: then nothing is loaded for it.
-
-    `total` and `available` already respect the control groups above us (the smaller of host and each level).
-    """
-
-    total: int | None
-    available: int | None
-    #: Where the figures come from, or why they are missing; for people.
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +96,13 @@ class Instance:
     broken: bool = False
     #: Bytes it was let in at; 0 = not known. What it is charged when no spec in force tells its size.
     admitted: int = 0
+    #: The mapped files that `warm` is made of.
+    files: tuple[MappedFile, ...] = ()
+    #: Of `committed`: what drivers hold for it, which is in no process.
+    device: int = 0
+    #: How `warm` is known, and when it was read.
+    warm_basis: Basis = Basis.MEASURED
+    warm_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,12 @@ class Preflight:
     #: Estimated bytes once loaded and while loading; None = unknown, then the manifest must say.
     steady: int | None = None
     peak: int | None = None
+    #: What the estimate is made of, for people and for correcting it by what the engine says.
+    parts: Estimate | None = None
+    #: Files it will map: what another model already holds of them is not needed again.
+    files: tuple[MappedFile, ...] = ()
+    #: Which build of the engine would be started: figures measured with another one do not count.
+    build: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,10 @@ class LedgerEntry:
     last_error: str = ""
     #: Seconds the last load took from start to ready; None = never loaded.
     load_seconds: float | None = None
+    #: The engine build `peak` and `said` belong to; "" = not known.
+    build: str = ""
+    #: What the engine's log said it took; None = nothing.
+    said: Said | None = None
 
 
 @dataclass(frozen=True, slots=True)

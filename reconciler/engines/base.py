@@ -7,6 +7,7 @@ from typing import Protocol
 import httpx
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
 
 
@@ -71,6 +72,10 @@ class Engine(Protocol):
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the name the server expects in `model`, or None to pass the client's name on."""
+        ...
+
+    def said(self, log: str) -> Said | None:
+        """Return what the log of one start says the model really took, or None if it does not say."""
         ...
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:

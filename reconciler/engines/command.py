@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import placeholders, programs
 from reconciler.engines.base import Command, Finding, Probe
@@ -108,6 +109,10 @@ class CommandEngine:
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the client's name is passed on."""
+        return None
+
+    def said(self, log: str) -> Said | None:
+        """Return None: nothing is read from the log yet."""
         return None
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:

@@ -9,6 +9,7 @@ from typing import Final
 import httpx
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import llama_errors, llama_settings, placeholders, programs
 from reconciler.engines.base import Command, Finding, Probe, Readiness
@@ -110,6 +111,10 @@ class LlamaCpp:
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the server serves one model and ignores the name."""
+        return None
+
+    def said(self, log: str) -> Said | None:
+        """Return None: nothing is read from the log yet."""
         return None
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:

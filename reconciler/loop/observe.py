@@ -8,7 +8,8 @@ from typing import Final
 import anyio.to_thread
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.core.types import Instance, Memory, Observation, Preflight
+from reconciler.core.memory import Memory
+from reconciler.core.types import Instance, Observation, Preflight
 from reconciler.engines import registry
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook

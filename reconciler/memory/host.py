@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from reconciler.core.types import Memory
+from reconciler.core.memory import Memory
 from reconciler.memory import cgroup
 from reconciler.memory.procfs import kib_fields, read_text
 

@@ -13,7 +13,8 @@ import tiny_gguf
 from board_samples import NOW, mib, snapshot
 from loop_stand_in import standing_in
 from reconciler.cli import main
-from reconciler.core.types import Demand, Instance, Memory, Observation, World
+from reconciler.core.memory import Memory
+from reconciler.core.types import Demand, Instance, Observation, World
 from reconciler.engines import llama_cpp
 from reconciler.manifest.applied import Applied
 from reconciler.store import Store

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reconciler.core import book
 from reconciler.core.diff import compare
+from reconciler.core.memory import Memory
 from reconciler.core.plan import plan
 from reconciler.core.select import removal_reason, unstartable
 from reconciler.core.types import (
@@ -19,7 +20,6 @@ from reconciler.core.types import (
     Load,
     Manifest,
     MayPreempt,
-    Memory,
     ModelSpec,
     Observation,
     Outcome,

@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from reconciler.core import machine
-from reconciler.core.types import Evict, Load, Memory, Reason
+from reconciler.core.memory import Memory
+from reconciler.core.types import Evict, Load, Reason
 from reconciler.loop import slot as slot_module
 from reconciler.loop.actions import Outcome
 from reconciler.loop.slot import Slot

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.core.types import Memory
+from reconciler.core.memory import Memory
 from reconciler.memory.host import read_memory
 
 GIB = 1024**3
