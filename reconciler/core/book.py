@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from reconciler.core.memory import Memory
+from reconciler.core.memory import Estimate, Memory, Said
 from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Preflight
 
 #: Wait before the second try after a failure; doubled each time up to the cap. Five starts in the first minute.
@@ -28,24 +28,58 @@ def reserve(manifest: Manifest, memory: Memory) -> int | None:
     return None if whole is None else int(whole * manifest.reserve)
 
 
-def budget(manifest: Manifest, memory: Memory) -> int | None:
-    """Return the bytes models may hold together; None = unknown."""
+def mark(manifest: Manifest, *, soft: bool = False) -> float:
+    """Return the share of the machine's memory up to which a load may lead: the hard mark, or the soft one."""
+    marks = manifest.watermarks
+    if marks is None:
+        return 1.0
+    return min(marks.soft, marks.hard) if soft else marks.hard
+
+
+def budget(manifest: Manifest, memory: Memory, share: float | None = None) -> int | None:
+    """Return the bytes models may hold together; None = unknown.
+
+    It is bounded by what is kept for the system, by `share` of the machine (default: the hard mark), and by what a
+    GPU that shares the memory may use.
+    """
     whole, kept = total(manifest, memory), reserve(manifest, memory)
-    return None if whole is None or kept is None else max(0, whole - kept)
+    if whole is None or kept is None:
+        return None
+    bounds = [whole - kept]
+    if memory.total is not None:
+        bounds.append(int(memory.total * (mark(manifest) if share is None else share)))
+    if memory.gpu is not None and memory.gpu.ceiling is not None:
+        bounds.append(memory.gpu.ceiling)
+    return max(0, min(bounds))
 
 
-def capacity(manifest: Manifest, memory: Memory, instances: Iterable[Instance]) -> int | None:
+def floor(manifest: Manifest, memory: Memory, share: float | None = None) -> int | None:
+    """Return the bytes that must stay available after a load; None = unknown."""
+    kept = reserve(manifest, memory)
+    if kept is None or memory.total is None:
+        return kept
+    return max(kept, memory.total - int(memory.total * (mark(manifest) if share is None else share)))
+
+
+def capacity(
+    manifest: Manifest, memory: Memory, instances: Iterable[Instance], share: float | None = None
+) -> int | None:
     """Return the bytes all models together could be charged now; None = unknown, then nothing may be loaded.
 
     The budget bounds it, and so does what is really there: available + what our models already hold - floor. In this
     sum a model's warm pages count as available (they are on the file list), and its charge counts them again, so
     nothing is taken twice.
     """
-    limit, floor = budget(manifest, memory), reserve(manifest, memory)
-    if limit is None or floor is None or memory.available is None:
+    limit, kept = budget(manifest, memory, share), floor(manifest, memory, share)
+    if limit is None or kept is None or memory.available is None:
         return None
-    ours = sum(i.committed for i in instances if i.committed is not None)
-    return min(limit, max(0, memory.available + ours - floor))
+    running = [i for i in instances if i.committed is not None]
+    ours = sum(i.committed or 0 for i in running)
+    bounds = [limit, memory.available + ours - kept]
+    if memory.gpu is not None and memory.gpu.ceiling is not None and memory.gpu.used is not None:
+        of_others = memory.gpu.used - sum(i.device for i in running)
+        bounds.append(memory.gpu.ceiling - max(0, of_others))
+    return max(0, min(bounds))
 
 
 def held(instance: Instance) -> int | None:
@@ -65,20 +99,51 @@ def size(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None
     """Return the bytes a loaded model is charged: the larger of estimate and measured peak; None = unknown.
 
     The peak counts also while the model is not loaded: otherwise a model measured at 6 GiB would be evicted for its
-    size and reloaded at its stated 1 GiB, for ever.
+    size and reloaded at its stated 1 GiB, for ever. What another build of the engine held says nothing of this one.
     """
-    stated = spec.steady if spec.steady is not None else (preflight.steady if preflight else None)
+    entry = None if entry is None or _other_build(entry, preflight) else entry
+    stated = spec.steady if spec.steady is not None else _estimated(preflight, entry)
     if entry is None or entry.peak <= 0:
         return stated
     return entry.peak if stated is None else max(stated, entry.peak)
 
 
-def load_need(spec: ModelSpec, preflight: Preflight | None, known_size: int | None) -> int | None:
+def _other_build(entry: LedgerEntry, preflight: Preflight | None) -> bool:
+    return preflight is not None and bool(entry.build and preflight.build) and entry.build != preflight.build
+
+
+def _estimated(preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:
+    """Return the estimate, its context and compute buffers replaced by what the engine itself said it took."""
+    if preflight is None:
+        return None
+    if preflight.parts is None or entry is None or entry.said is None:
+        return preflight.steady
+    return corrected(preflight.parts, entry.said).steady
+
+
+def corrected(parts: Estimate, said: Said) -> Estimate:
+    """Return the estimate with what the engine's log states in place of what was worked out."""
+    return replace(
+        parts,
+        context=parts.context if said.context is None else said.context,
+        compute=parts.compute if said.compute is None else said.compute,
+    )
+
+
+def load_need(
+    spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None, known_size: int | None
+) -> int | None:
     """Return the bytes reserved while a model loads: its peak, never less than its size; None = unknown."""
     if known_size is None:
         return None
-    estimate = preflight.peak if preflight is not None else None
-    return max(known_size, spec.peak or 0, estimate or 0)
+    entry = None if entry is None or _other_build(entry, preflight) else entry
+    return max(known_size, spec.peak or 0, _estimated_peak(preflight, entry) or 0)
+
+
+def _estimated_peak(preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:
+    if preflight is None or preflight.parts is None or entry is None or entry.said is None:
+        return preflight.peak if preflight is not None else None
+    return corrected(preflight.parts, entry.said).peak
 
 
 def charge(instance: Instance, known_size: int | None) -> int | None:
@@ -93,9 +158,16 @@ def measured(entry: LedgerEntry, instance: Instance) -> LedgerEntry:
     return entry if now_held is None or now_held <= entry.peak else replace(entry, peak=now_held)
 
 
-def loaded(entry: LedgerEntry, seconds: float) -> LedgerEntry:
+def loaded(entry: LedgerEntry, seconds: float, build: str = "", said: Said | None = None) -> LedgerEntry:
     """Return the entry after a load that took `seconds`. Failures stay until the model has proved stable."""
-    return replace(entry, load_seconds=seconds, retry_at=None)
+    return replace(entry, load_seconds=seconds, retry_at=None, build=build, said=said)
+
+
+def begun(entry: LedgerEntry, build: str) -> LedgerEntry:
+    """Return the entry as a load with this engine build begins: what another build held is forgotten."""
+    if not build or not entry.build or build == entry.build:
+        return entry
+    return replace(entry, peak=0, said=None, build=build)
 
 
 def failed(entry: LedgerEntry, error: str, now: float) -> LedgerEntry:

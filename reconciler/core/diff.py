@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from reconciler.core import book
+from reconciler.core.shares import Files, own
 from reconciler.core.types import (
     Demand,
     Instance,
@@ -44,6 +45,14 @@ class Row:
     #: What the running instance is charged; 0 without one, None = unknown.
     charge: int | None
     fitness: Fitness
+    #: Mapped files that it needs once loaded, and that its running instance holds: in memory once for all models.
+    files: Files = ()
+    held_files: Files = ()
+
+    @property
+    def own_charge(self) -> int:
+        """What the running instance is charged besides mapped files; unknown counts 0."""
+        return own(self.charge or 0, self.held_files)
 
     @property
     def busy(self) -> bool:
@@ -108,7 +117,7 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         name = spec.name
         preflight, entry, instance = preflights.get(name), entries.get((name, spec.digest)), chosen.get(name)
         size = book.size(spec, preflight, entry)
-        need = book.load_need(spec, preflight, size)
+        need = book.load_need(spec, preflight, entry, size)
         # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
         own = size if instance is None or instance.digest == spec.digest else _own_size(entries, instance)
         rows.append(
@@ -124,11 +133,21 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
                 need=need,
                 charge=_charge(instance, own, need),
                 fitness=fitness(spec, instance, entry, now),
+                files=preflight.files if preflight else (),
+                held_files=_held_files(spec, instance, preflight),
             )
         )
     named = {spec.name for spec in manifest.models}
     serving = frozenset(d.model for d in demands.values() if d.active > 0 and d.model not in named)
     return Table(rows, strays, serving)
+
+
+def _held_files(spec: ModelSpec, instance: Instance | None, preflight: Preflight | None) -> Files:
+    """Return the files of a running instance: whole where they are known, otherwise as far as they are resident."""
+    if instance is None:
+        return ()
+    expected = preflight.files if preflight is not None and instance.digest == spec.digest else ()
+    return expected or instance.files
 
 
 def _charge(instance: Instance | None, own: int | None, need: int | None) -> int | None:

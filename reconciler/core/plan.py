@@ -42,12 +42,12 @@ def plan(manifest: Manifest, world: World, now: float) -> Plan:
     the world did as it was told.
     """
     table = compare(manifest, world, now)
-    selection = select(manifest, world.observation.memory, table, now)
+    selection = select(manifest, world.observation, table, now)
     steps = tuple(_steps(selection, now))
     return Plan(
         generation=manifest.generation,
         seq=world.observation.seq,
-        account=_account(manifest, world, table, selection),
+        account=_account(manifest, world, selection),
         steps=steps,
         verdicts=tuple(_verdicts(table, selection, steps, now)),
     )
@@ -79,14 +79,10 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
     return min((t for t in times if t > now), default=None)
 
 
-def _account(manifest: Manifest, world: World, table: Table, selection: Selection) -> Account:
-    charges = [(r.charge, r.instance.ready) for r in table.rows if r.instance is not None]
-    charges += [(book.stray_charge(s), True) for s in table.strays]
-    known = all(charge is not None for charge, _ready in charges)
-    held = sum(c or 0 for c, ready in charges if ready)
-    reserved = sum(c or 0 for c, ready in charges if not ready)
+def _account(manifest: Manifest, world: World, selection: Selection) -> Account:
     free = None if selection.free is None else max(0, selection.free)
-    return Account(book.budget(manifest, world.observation.memory), held if known else None, reserved, free)
+    budget = book.budget(manifest, world.observation.memory)
+    return Account(budget, selection.held, selection.reserved, free)
 
 
 def _steps(selection: Selection, now: float) -> Iterator[Step]:
@@ -94,19 +90,19 @@ def _steps(selection: Selection, now: float) -> Iterator[Step]:
     free = selection.free or 0
     for going in selection.relief:
         free += going.charge
-        yield _evict(going, free, now)
+        yield _evict(going, free, now, selection.shortage)
     for coming in selection.coming:
         for going in coming.before:
             free += going.charge
             yield _evict(going, free, now)
-        free -= coming.need if coming.row.size is None else coming.row.size
+        free -= coming.keeps
         yield _load(coming, free, now)
     for going in selection.leftovers:
         free += going.charge
         yield _evict(going, free, now)
 
 
-def _evict(going: Going, free: int, now: float) -> Evict:
+def _evict(going: Going, free: int, now: float, shortage: str = "") -> Evict:
     instance, claimant = going.instance, going.claimant
     return Evict(
         model=instance.model,
@@ -117,12 +113,12 @@ def _evict(going: Going, free: int, now: float) -> Evict:
         for_model=claimant.name if claimant else None,
         drain=going.busy,
         last_used=instance.last_used,
-        detail=_evict_detail(going, now),
+        detail=_evict_detail(going, now, shortage),
         free=free,
     )
 
 
-def _evict_detail(going: Going, now: float) -> str:
+def _evict_detail(going: Going, now: float, shortage: str) -> str:
     row, claimant = going.row, going.claimant
     idle = (
         "in use: its requests get to end first"
@@ -141,6 +137,7 @@ def _evict_detail(going: Going, now: float) -> str:
         Reason.CRASHED: "what a dead process left behind",
         Reason.DISMISSED: "asked for",
         Reason.OVER_BUDGET: f"models hold more than the budget, {idle}",
+        Reason.MEMORY_PRESSURE: f"{shortage}, {idle}",
     }
     return texts.get(going.reason, idle)
 
@@ -182,7 +179,7 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
         detail = f"for {evict.for_model}: {evict.detail}" if evict.for_model else evict.detail
         return Verdict(row.name, Outcome.EVICT, evict.reason, row.charge, detail)
     if block is not None:
-        return _blocked(row, block, now, selection.holders)
+        return _blocked(row, block, now, selection)
     if row.instance is not None:
         return Verdict(row.name, Outcome.KEEP, *_kept(row, now))
     if row.demand.dismissed:
@@ -190,7 +187,7 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
         return Verdict(row.name, Outcome.COLD, Reason.DISMISSED, row.size, text)
     hopeless = selection.hopeless.get(row.name)
     if hopeless is not None:
-        return replace(_blocked(row, hopeless, now, selection.holders), outcome=Outcome.COLD)
+        return replace(_blocked(row, hopeless, now, selection), outcome=Outcome.COLD)
     return Verdict(row.name, Outcome.COLD, Reason.NOT_WANTED, row.size, "loads when a request asks for it")
 
 
@@ -208,13 +205,14 @@ def _kept(row: Row, now: float) -> tuple[Reason, int | None, str]:
     return (Reason.WARM if row.wanted else Reason.RESIDENT), row.charge, idle
 
 
-def _blocked(row: Row, block: Block, now: float, holders: str) -> Verdict:
+def _blocked(row: Row, block: Block, now: float, selection: Selection) -> Verdict:
     """A model that is wanted and stays out: `!`, or `.` for one that merely would be loaded if there were room."""
-    outcome = Outcome.COLD if block.reason is Reason.NO_ROOM and row.instance is None else Outcome.BLOCKED
+    would = block.reason is Reason.NO_ROOM or (block.reason is Reason.MEMORY_PRESSURE and not row.demanded)
+    outcome = Outcome.COLD if would and row.instance is None else Outcome.BLOCKED
     retry_in = None
     if block.reason is Reason.BACKING_OFF and row.entry is not None and row.entry.retry_at is not None:
         retry_in = row.entry.retry_at - now
-    detail = _block_detail(row, block, retry_in, holders)
+    detail = _block_detail(row, block, retry_in, selection)
     if row.instance is not None:
         detail += "; the process with the old settings serves on"
     return Verdict(row.name, outcome, block.reason, row.need, detail, retry_in)
@@ -225,7 +223,7 @@ def _size_hint(row: Row) -> str:
     return stated or "give memory.steady"
 
 
-def _block_detail(row: Row, block: Block, retry_in: float | None, holders: str) -> str:
+def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Selection) -> str:
     if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
         return row.preflight.message or str(row.preflight.reason)
     if block.reason is Reason.BACKING_OFF and row.entry is not None:
@@ -237,7 +235,8 @@ def _block_detail(row: Row, block: Block, retry_in: float | None, holders: str) 
         Reason.NEVER_FITS: f"can never fit: {short} even with every other model gone that is not pinned",
         Reason.NO_ROOM: short,
         Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(PATIENCE)} have passed",
-        Reason.OUTRANKED: f"{short}: it may not displace enough of {holders or 'what holds the memory'}",
+        Reason.OUTRANKED: f"{short}: it may not displace enough of {selection.holders or 'what holds the memory'}",
+        Reason.MEMORY_PRESSURE: f"memory is short: {selection.shortage}",
         Reason.INSUFFICIENT_MEMORY: f"{short}: pinned models and other programs hold the rest",
     }
     return texts.get(block.reason, short)

@@ -13,8 +13,9 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.memory import Memory
-from reconciler.core.types import Instance, Manifest, Reason, Residency
+from reconciler.core.pressure import Level
+from reconciler.core.shares import Shares, own
+from reconciler.core.types import Instance, Manifest, Observation, Reason, Residency
 from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, rank
 from reconciler.core.words import size as size_text
 
@@ -29,6 +30,7 @@ class Going:
     """One process that leaves. `row` is None for a process no model of the manifest accounts for."""
 
     instance: Instance
+    #: Bytes that come back: a file that another model maps too stays.
     charge: int
     reason: Reason
     row: Row | None = None
@@ -41,7 +43,9 @@ class Coming:
     """One model that is loaded, after those that leave just before it."""
 
     row: Row
+    #: Bytes that must be free before it is begun, and bytes of them it is charged once it is loaded.
     need: int
+    keeps: int
     reason: Reason
     before: list[Going] = field(default_factory=list)
 
@@ -69,6 +73,11 @@ class Selection:
     #: What all models may be charged now, and what of it is left before the first step; None = unknown.
     capacity: int | None = None
     free: int | None = None
+    #: What models that are ready, and one that is being loaded, are charged, each mapped file once; None = unknown.
+    held: int | None = None
+    reserved: int = 0
+    #: Why memory is short, for people; "" = it is not.
+    shortage: str = ""
 
 
 def unstartable(row: Row, now: float) -> Reason | None:
@@ -105,21 +114,29 @@ def _rested(row: Row, instance: Instance, now: float) -> Reason | None:
     return None
 
 
-def select(manifest: Manifest, memory: Memory, table: Table, now: float) -> Selection:
+def select(manifest: Manifest, seen: Observation, table: Table, now: float) -> Selection:
     """Decide who leaves and who comes, in order."""
-    return _Selector(manifest, memory, table, now).run()
+    return _Selector(manifest, seen, table, now).run()
 
 
 class _Selector:
     """One pass over the table; `free` runs along with the steps decided so far."""
 
-    def __init__(self, manifest: Manifest, memory: Memory, table: Table, now: float) -> None:
+    def __init__(self, manifest: Manifest, seen: Observation, table: Table, now: float) -> None:
         self.now = now
         self.table = table
-        self.budget = book.budget(manifest, memory)
+        self.pressure = seen.pressure
+        self.budget = book.budget(manifest, seen.memory)
         instances = [r.instance for r in table.rows if r.instance is not None] + table.strays
-        capacity = book.capacity(manifest, memory, instances)
-        self.out = Selection(capacity=capacity, free=_free(capacity, table, ()))
+        capacity = book.capacity(manifest, seen.memory, instances)
+        soft = book.capacity(manifest, seen.memory, instances, book.mark(manifest, soft=True))
+        #: Room that only a model somebody waits for may take: between the soft mark and the hard one.
+        self.kept_for_demand = (capacity or 0) - (soft or 0)
+        self.shares = Shares(
+            (*(f for r in table.rows for f in (r.files, r.held_files)), *(s.files for s in table.strays))
+        )
+        self.out = Selection(capacity=capacity, shortage=seen.pressure.cause)
+        self._add_up()
         self.free: int | None = None
         #: Leave whatever happens, idle ones first: a drain holds up everything behind it.
         self.removals: deque[Going] = deque()
@@ -132,18 +149,36 @@ class _Selector:
         settled = [r for r in victims if self._has_stayed(r)]
         self.idle = Displaceable(r for r in settled if not r.busy)
         self.busy = Displaceable(r for r in settled if r.busy)
-        self.pinned_total = sum(max(r.size or 0, r.charge or 0) for r in table.rows if r.pinned)
+        self.pinned = [r for r in table.rows if r.pinned]
         #: Least need among the models that are demanded and found no room.
         self.least_blocked: int | None = None
+        #: Nothing is loaded while memory is short.
+        self.held_up = False
 
     def run(self) -> Selection:
         self._relieve()
+        self._relieve_pressure()
         for row in self._claimants():
             self._claim(row)
         self._look_ahead()
         self.out.holders = self._holders()
         self.out.leftovers = list(self.removals)
         return self.out
+
+    def _add_up(self) -> None:
+        """Take all that runs into the account: what models hold alone, and each mapped file once."""
+        ready, loading, known = 0, 0, True
+        running = [
+            (r.instance.ready, r.charge, r.held_files) for r in self.table.rows if r.instance is not None
+        ]
+        running += [(True, book.stray_charge(s), s.files) for s in self.table.strays]
+        for is_ready, charge, files in sorted(running, key=lambda r: not r[0]):
+            known = known and charge is not None
+            bytes_ = own(charge or 0, files) + self.shares.hold(files)
+            ready, loading = (ready + bytes_, loading) if is_ready else (ready, loading + bytes_)
+        self.out.held, self.out.reserved = (ready if known else None), loading
+        if known and self.out.capacity is not None:
+            self.out.free = self.out.capacity - ready - loading
 
     # -- who leaves whatever happens ------------------------------------------------------------------------------
 
@@ -170,23 +205,63 @@ class _Selector:
                 (first if row.charge is None else going).append(leaving)
             elif not row.pinned:
                 victims.append(row)
-        self.out.relief = sorted(first, key=_going_order)
-        self.free = _free(self.out.capacity, self.table, first)
-        self.removals.extend(sorted(going, key=_going_order))
-        self.removals_total = sum(g.charge for g in going)
+        self.out.relief = self._in_order(first)
+        self.free = self._free_without(self.out.relief)
+        self.removals.extend(self._in_order(going))
+        self.removals_total = sum(g.charge for g in self.removals)
         return victims
+
+    def _in_order(self, leaving: list[Going]) -> list[Going]:
+        """Sort those that leave, and find what each gives back once the ones before it are gone."""
+        leaving.sort(key=_going_order)
+        for going in leaving:
+            files = going.row.held_files if going.row is not None else going.instance.files
+            going.charge = own(going.charge, files) + self.shares.drop(files)
+        return leaving
+
+    def _free_without(self, gone: Iterable[Going]) -> int | None:
+        """Return what is left of the capacity once `gone` have left; None = something that stays is unknown."""
+        left = {id(g.instance) for g in gone}
+        charges = [
+            (r.charge, r.held_files) for r in self.table.rows if r.instance and id(r.instance) not in left
+        ]
+        charges += [(book.stray_charge(s), s.files) for s in self.table.strays if id(s) not in left]
+        if self.out.capacity is None or any(charge is None for charge, _ in charges):
+            return None
+        return (
+            self.out.capacity - self.shares.total - sum(own(charge or 0, files) for charge, files in charges)
+        )
 
     def _relieve(self) -> None:
         """Bring what stays below the budget: the budget may have been lowered, or a model has outgrown its size."""
         if self.budget is None or self.free is None:
             return
-        staying = sum(r.charge or 0 for r in self.table.rows if r.instance is not None)
-        staying -= sum(g.charge for g in (*self.removals, *self.out.relief) if g.row is not None)
-        if staying <= self.budget:
+        leaving = {g.row.name for g in (*self.removals, *self.out.relief) if g.row is not None}
+        rows = (r for r in self.table.rows if r.instance is not None and r.name not in leaving)
+        # What leaves holds no file any more, so the files still held are those of models that stay.
+        over = sum(r.own_charge for r in rows) + self.shares.total - self.budget
+        if over > 0:
+            idle = [r for r in self.victims.values() if not r.busy]
+            for row in cover(idle, over, self.shares) or idle:
+                self.out.relief.append(self._take(row, Reason.OVER_BUDGET))
+
+    def _relieve_pressure(self) -> None:
+        """While memory is short, name those that have to go until use is below the target; nothing is loaded then.
+
+        Only the first of them goes before the machine is looked at again, and what leaves anyway goes before it.
+        """
+        pressure = self.pressure
+        if not pressure.relieving:
             return
-        idle = [r for r in self.victims.values() if not r.busy]
-        for row in cover(idle, staying - self.budget) or idle:
-            self.out.relief.append(self._take(row, Reason.OVER_BUDGET))
+        critical = pressure.level is Level.CRITICAL
+        candidates = [r for r in self.victims.values() if critical or not r.busy]
+        leaving = bool(self.removals or self.out.relief)
+        # With nobody left to go, waiting for the target would be for ever: what fits below the hard mark is let in.
+        self.held_up = bool(candidates) or leaving or pressure.level >= Level.HARD
+        if leaving or not pressure.evident:
+            return
+        for row in cover(candidates, pressure.excess, self.shares) or candidates:
+            self.out.relief.append(self._take(row, Reason.MEMORY_PRESSURE))
 
     # -- who comes ------------------------------------------------------------------------------------------------
 
@@ -212,19 +287,28 @@ class _Selector:
         if reason is not None or row.need is None or self.free is None or self.budget is None:
             self.out.blocked[row.name] = Block(reason or Reason.SIZE_UNKNOWN)
             return
-        own = self._own_charge(row)
         never = self._beyond_reach(row, row.need, self.budget)
         if never > 0:
             self.out.blocked[row.name] = Block(Reason.NEVER_FITS, never)
-        elif row.demanded:
-            self._claim_demanded(row, row.need, self.free + own)
-        else:
-            self._claim_warm(row, row.need, self.free + own, own)
+            return
+        if self.held_up:
+            self.out.blocked[row.name] = Block(Reason.MEMORY_PRESSURE)
+            return
+        # Held from here on, so that a victim with the same file does not seem to give it back.
+        need = own(row.need, row.files) + self.shares.hold(row.files)
+        mine = self._own_charge(row)
+        claim = self._claim_demanded if row.demanded else self._claim_warm
+        if not claim(row, need, self.free + mine, mine):
+            self.shares.drop(row.files)
 
     def _beyond_reach(self, row: Row, need: int, budget: int) -> int:
         """Return how many bytes a model would lack even with every other model gone that is not pinned."""
-        of_pinned = self.pinned_total - (max(row.size or 0, row.charge or 0) if row.pinned else 0)
-        return need - (budget - of_pinned)
+        beside = Shares((row.files, *(r.files for r in self.pinned), *(r.held_files for r in self.pinned)))
+        for other in self.pinned:
+            if other is not row:
+                files = other.held_files or other.files
+                budget -= own(max(other.size or 0, other.charge or 0), files) + beside.hold(files)
+        return own(need, row.files) + beside.hold(row.files) - budget
 
     def _look_ahead(self) -> None:
         """Say of cold models what a request for them would be told, before there is one."""
@@ -248,36 +332,41 @@ class _Selector:
     def _own_charge(self, row: Row) -> int:
         """Return what replacing the model's own drifted process would give back."""
         drifted = row.fitness is Fitness.DRIFTED and row.instance is not None
-        stays = row.name in self.victims or row.pinned
-        return (row.charge or 0) if drifted and stays else 0
+        if not drifted or not (row.name in self.victims or row.pinned):
+            return 0
+        return row.own_charge + self.shares.alone(row.held_files)
 
-    def _claim_warm(self, row: Row, need: int, room: int, own: int) -> None:
-        """Load a model nobody waits for: only where there is room, and none is kept from a request that waits."""
+    def _claim_warm(self, row: Row, need: int, room: int, mine: int) -> bool:
+        """Load a model nobody waits for: only below the soft mark, and if no room is kept from a request that waits."""
         short = need - room - self.removals_total
-        if short > 0 or (self.least_blocked is not None and (need > own or self.least_blocked <= room)):
+        if need > mine:
+            short += self.kept_for_demand
+        if short > 0 or (self.least_blocked is not None and (need > mine or self.least_blocked <= room)):
             self.out.blocked[row.name] = Block(Reason.NO_ROOM, max(short, 0))
-            return
+            return False
         self._load(row, need, room, [])
+        return True
 
-    def _claim_demanded(self, row: Row, need: int, room: int) -> None:
+    def _claim_demanded(self, row: Row, need: int, room: int, _mine: int) -> bool:
         short = need - room - self.removals_total
         displaced = self._displace(row, short) if short > 0 else []
         if displaced is None:
             self._block_for_room(row, need, short)
-            return
+            return False
         freed = self.removals_total + sum(v.charge or 0 for v in displaced)
         if self.least_blocked is not None and self.least_blocked <= room + freed:
             # What would be freed is owed to somebody more urgent, who was not allowed to free it: leave all as it is.
             self._block_for_room(row, need, short, Reason.OUTRANKED)
-            return
+            return False
         self._load(row, need, room, displaced)
+        return True
 
     def _block_for_room(self, row: Row, need: int, short: int, reason: Reason | None = None) -> None:
         if reason is None:
-            own = (row.charge or 0) if row.name in self.victims else 0
-            if self.bytes.below(bound(row)) - own >= short:
+            mine = (row.charge or 0) if row.name in self.victims else 0
+            if self.bytes.below(bound(row)) - mine >= short:
                 reason = Reason.VICTIMS_BUSY
-            elif self.bytes.below(inf) - own >= short:
+            elif self.bytes.below(inf) - mine >= short:
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
@@ -292,7 +381,7 @@ class _Selector:
         # Most searches on a full machine find nobody: known without looking at a single victim.
         if sum(group.bytes.below(limit) for group in groups) < short:
             return None
-        return cover((v for group in groups for v in group.below(limit) if v is not row), short)
+        return cover((v for group in groups for v in group.below(limit) if v is not row), short, self.shares)
 
     def _has_stayed(self, victim: Row) -> bool:
         return (
@@ -312,18 +401,19 @@ class _Selector:
         before += [self._take(victim, Reason.MAKE_ROOM, row) for victim in displaced]
         if row.fitness is Fitness.DRIFTED and row.instance is not None and self._own_charge(row):
             before.append(self._take(row, Reason.DRIFTED))
-        self.free = (self.free or 0) - (need if row.size is None else row.size)
-        self.out.coming.append(Coming(row, need, _load_reason(row), before))
+        keeps = need - (row.need or 0) + (row.size or 0)
+        self.free = (self.free or 0) - keeps
+        self.out.coming.append(Coming(row, need, keeps, _load_reason(row), before))
 
     def _take(self, row: Row, reason: Reason, claimant: Row | None = None) -> Going:
         """Note that a running model leaves, and give its charge back."""
         assert row.instance is not None, f"{row.name} does not run"
-        charge = row.charge or 0
         if self.victims.pop(row.name, None) is not None:
-            self.bytes.add(row.spec.priority, -charge)
+            self.bytes.add(row.spec.priority, -(row.charge or 0))
             (self.busy if row.busy else self.idle).discard(row)
-        self.free = (self.free or 0) + charge
-        return Going(row.instance, charge, reason, row, claimant, busy=row.demand.active > 0)
+        frees = row.own_charge + self.shares.drop(row.held_files)
+        self.free = (self.free or 0) + frees
+        return Going(row.instance, frees, reason, row, claimant, busy=row.demand.active > 0)
 
 
 def _stray_reason(stray: Instance, named: set[str]) -> Reason:
@@ -336,16 +426,6 @@ def _going_order(going: Going) -> tuple[bool, bool, str, int]:
     """Sort those that leave: second processes, then idle ones; a drain holds up everything behind it."""
     ahead = going.reason in (Reason.CRASHED, Reason.DUPLICATE)
     return (not ahead, going.busy, going.instance.model, going.instance.pid)
-
-
-def _free(capacity: int | None, table: Table, without: Iterable[Going]) -> int | None:
-    """Return what is left of the capacity once `without` are gone; None = something that stays is unknown."""
-    gone = {id(g.instance) for g in without}
-    charges = [r.charge for r in table.rows if r.instance is not None and id(r.instance) not in gone]
-    charges += [book.stray_charge(s) for s in table.strays if id(s) not in gone]
-    if capacity is None or any(c is None for c in charges):
-        return None
-    return capacity - sum(c or 0 for c in charges)
 
 
 def _urgency(row: Row) -> tuple[bool, bool, int, bool, float, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from reconciler.core.memory import Basis, Estimate, MappedFile, Memory, Said, Watermarks
+from reconciler.core.pressure import Pressure
 
 
 class Residency(StrEnum):
@@ -171,6 +172,7 @@ class Observation:
     instances: tuple[Instance, ...] = ()
     demands: tuple[Demand, ...] = ()
     preflights: tuple[Preflight, ...] = ()
+    pressure: Pressure = field(default_factory=Pressure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,8 @@ class Reason(StrEnum):
     DISMISSED = "Dismissed"
     CRASHED = "Crashed"
     SHUTDOWN = "Shutdown"
+    # evict, and blocked
+    MEMORY_PRESSURE = "MemoryPressure"
     # keep
     IN_USE = "InUse"
     RESIDENT = "Resident"

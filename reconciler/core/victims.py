@@ -7,6 +7,7 @@ from itertools import takewhile
 from math import inf
 
 from reconciler.core.diff import Fitness, Row
+from reconciler.core.shares import Shares
 from reconciler.core.types import MayPreempt
 
 
@@ -77,10 +78,11 @@ class Displaceable:
             self.bytes.add(row.spec.priority, -(row.charge or 0))
 
 
-def cover(ordered: Iterable[Row], short: int) -> list[Row] | None:
+def cover(ordered: Iterable[Row], short: int, shares: Shares) -> list[Row] | None:
     """Return the first of `ordered` that together free `short` bytes, less those that proved unnecessary, or None.
 
-    The most valuable are dropped first, so that what is kept is what is worth keeping.
+    The most valuable are dropped first, so that what is kept is what is worth keeping. A file that several map is
+    freed by the last of them; `shares` is left as it was.
     """
     taken: list[Row] = []
     freed = 0
@@ -88,13 +90,16 @@ def cover(ordered: Iterable[Row], short: int) -> list[Row] | None:
         if freed >= short:
             break
         taken.append(row)
-        freed += row.charge or 0
-    if freed < short:
-        return None
-    needed = []
+        freed += row.own_charge + shares.drop(row.held_files)
+    enough = freed >= short
+    needed: list[Row] = []
     for row in reversed(taken):
-        if freed - (row.charge or 0) >= short:
-            freed -= row.charge or 0
-        else:
+        back = row.own_charge + shares.hold(row.held_files)
+        if enough and freed - back < short:
             needed.append(row)
-    return needed[::-1]
+            shares.drop(row.held_files)
+        else:
+            freed -= back
+    for row in needed:
+        shares.hold(row.held_files)
+    return needed[::-1] if enough else None

@@ -1,0 +1,165 @@
+"""Is the machine short of memory? Judged from looks over some seconds, never from one reading.
+
+The marks are shares of the memory in use by everybody. What else tells of shortage (swapping, stalled tasks, the
+system's own level) counts as the soft or the hard mark, whatever the use is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+from reconciler.core.memory import Memory, Stall, Swap, Watermarks
+
+#: Share of the window that looks must span before a model is evicted for what they say; less of it when it is urgent.
+EVIDENCE: Final = 0.5
+URGENT: Final = 0.2
+#: Bytes a second written to swap over that time: above the first nothing is loaded unasked, above the second a model
+#: goes. Swap in use is no pressure (it stays long after), growth is.
+SWAP_NOTICED: Final = 64 << 10
+SWAP_HARD: Final = 1 << 20
+#: Percent of the last 10 s in which tasks waited for memory (facts of Linux PSI): some of them, or all of them.
+STALL_SOME: Final = 5.0
+STALL_FULL: Final = 5.0
+#: Bytes the compressor may grow by within a window before nothing is loaded unasked.
+COMPRESSED: Final = 1 << 30
+
+
+class Level(IntEnum):
+    """How short memory is."""
+
+    CALM = 0
+    #: Only what somebody waits for is loaded.
+    SOFT = 1
+    #: Idle models go, one after the other.
+    HARD = 2
+    #: Busy ones go too; pinned ones stay.
+    CRITICAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one look says; `used` is the share of the memory in use, warm pages of our models included."""
+
+    at: float
+    used: float | None
+    swap: Swap
+    stall: Stall
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """The judgement, and the looks it rests on. Times are monotonic seconds."""
+
+    level: Level = Level.CALM
+    #: Mean share in use over the window; None = unknown.
+    used: float | None = None
+    #: The hard mark was passed, and use is not yet below the target again.
+    relieving: bool = False
+    #: The looks since the last eviction say enough to evict one more.
+    evident: bool = False
+    #: Bytes above the target.
+    excess: int = 0
+    #: What is the matter, for people; "" = nothing.
+    cause: str = ""
+    samples: tuple[Sample, ...] = ()
+
+
+def share_used(memory: Memory, warm: int) -> float | None:
+    """Return the share of the memory in use. `warm` bytes of our models count as used: the kernel calls them free."""
+    if not memory.total or memory.available is None:
+        return None
+    return min(1.0, max(0.0, 1.0 - (memory.available - warm) / memory.total))
+
+
+def observe(
+    before: Pressure, memory: Memory, warm: int, marks: Watermarks | None, max_swap: int | None, now: float
+) -> Pressure:
+    """Return the judgement after one more look. Without marks nothing is ever the matter."""
+    if marks is None:
+        return Pressure()
+    sample = Sample(now, share_used(memory, warm), memory.swap, memory.stall)
+    samples = (*(s for s in before.samples if now - marks.window < s.at < now), sample)
+    known = [s.used for s in samples if s.used is not None]
+    used = sum(known) / len(known) if known else None
+    span = now - samples[0].at
+    level, cause = max(_signs(samples, used, marks, max_swap), key=lambda sign: sign[0])
+    relieving = level >= Level.HARD or (before.relieving and used is not None and used >= marks.target)
+    if relieving and not cause:
+        cause = f"{_percent(used)} of the memory was in use, waiting for less than {_percent(marks.target)}"
+    needed = marks.window * (URGENT if level is Level.CRITICAL else EVIDENCE)
+    excess = int(((used or 0.0) - marks.target) * (memory.total or 0))
+    return Pressure(level, used, relieving, relieving and span >= needed, max(0, excess), cause, samples)
+
+
+def evicted(before: Pressure) -> Pressure:
+    """Return the judgement after a model has gone: what was seen before says nothing about what is left to do."""
+    return replace(before, samples=(), evident=False)
+
+
+def next_look(pressure: Pressure, marks: Watermarks | None, now: float) -> float | None:
+    """Return when to look again for the sake of this judgement; None = the ordinary pace will do."""
+    if marks is None or not pressure.samples:
+        return None
+    newest = pressure.samples[-1].used
+    near = newest is not None and newest >= marks.soft
+    if pressure.level is Level.CALM and not pressure.relieving and not near:
+        return None
+    return now + min(1.0, marks.window / 10)
+
+
+def _signs(
+    samples: tuple[Sample, ...], used: float | None, marks: Watermarks, max_swap: int | None
+) -> Iterable[tuple[Level, str]]:
+    yield Level.CALM, ""
+    if used is not None:
+        text = f"{_percent(used)} of the memory is in use"
+        for level, mark in (
+            (Level.CRITICAL, marks.critical),
+            (Level.HARD, marks.hard),
+            (Level.SOFT, marks.soft),
+        ):
+            if used >= mark:
+                yield level, f"{text}, the {level.name.lower()} mark is {_percent(mark)}"
+                break
+    yield from _swap_signs(samples, marks, max_swap)
+    yield from _stall_signs(samples)
+
+
+def _swap_signs(
+    samples: tuple[Sample, ...], marks: Watermarks, max_swap: int | None
+) -> Iterable[tuple[Level, str]]:
+    first, last = samples[0], samples[-1]
+    span = last.at - first.at
+    if span < marks.window * EVIDENCE:
+        return
+    written = _growth(first.swap.written, last.swap.written) / span
+    read = _growth(first.swap.read, last.swap.read) / span
+    if written >= SWAP_NOTICED:
+        level = Level.HARD if written >= SWAP_HARD else Level.SOFT
+        yield level, f"the machine swaps out {written / (1 << 20):.1f} MiB/s"
+    over = max_swap is not None and last.swap.used is not None and last.swap.used > max_swap
+    if over and max(written, read) >= SWAP_NOTICED:
+        yield Level.HARD, "more swap is in use than machine.swap.max_used, and the machine swaps"
+    if _growth(first.stall.compressed, last.stall.compressed) > COMPRESSED:
+        yield Level.SOFT, "the memory compressor grows"
+
+
+def _stall_signs(samples: tuple[Sample, ...]) -> Iterable[tuple[Level, str]]:
+    stall = samples[-1].stall
+    full = [s.stall.full for s in samples[-2:]]
+    if len(full) == 2 and all(value is not None and value > STALL_FULL for value in full):
+        yield Level.HARD, f"all tasks waited for memory {full[-1]:.0f} % of the last 10 s"
+    if stall.some is not None and stall.some > STALL_SOME:
+        yield Level.SOFT, f"tasks waited for memory {stall.some:.0f} % of the last 10 s"
+    if stall.level is not None and stall.level >= 2:
+        level = Level.HARD if stall.level >= 4 else Level.SOFT
+        yield level, f"the system reports memory pressure level {stall.level}"
+
+
+def _growth(first: int | None, last: int | None) -> int:
+    return max(0, last - first) if first is not None and last is not None else 0
+
+
+def _percent(share: float | None) -> str:
+    return "?" if share is None else f"{share * 100:.0f} %"
