@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, ModelSpec
 from reconciler.leases import QueueLimits
 from reconciler.manifest.applied import GatewaySettings, RequestLimits
@@ -38,7 +39,15 @@ def build_launch(name: str, model: Model, directory: Path) -> LaunchSpec:
 def build_manifest(document: Document, launches: dict[str, LaunchSpec]) -> Manifest:
     """Return the desired state; its generation is for the loop to count."""
     specs = tuple(build_spec(name, document.models[name], launches[name]) for name in sorted(document.models))
-    return Manifest(models=specs, memory=document.machine.memory, reserve=document.machine.reserve)
+    machine = document.machine
+    marks = machine.watermarks
+    return Manifest(
+        models=specs,
+        memory=machine.memory,
+        reserve=machine.reserve,
+        watermarks=Watermarks(marks.soft, marks.hard, marks.critical, marks.target, marks.window),
+        max_swap=machine.swap.max_used,
+    )
 
 
 def build_spec(name: str, model: Model, launch: LaunchSpec) -> ModelSpec:

@@ -21,6 +21,7 @@ def check_document(document: Document, root: Map, problems: Problems) -> None:
     _check_gateway(document, root, problems)
     _check_ports(document, root, problems)
     _check_budget(document, root, problems)
+    _check_marks(document, root, problems)
     for name, model in document.models.items():
         _check_model(name, model, root, problems)
 
@@ -103,6 +104,19 @@ def _check_budget(document: Document, root: Map, problems: Problems) -> None:
         message = f"the pinned models need {format_size(total)}, the budget is {format_size(limit)}: {listed}"
         hint = "unpin one (residency: warm), or raise machine.memory; the reserve is taken off it"
         problems.add(place(root, ("machine", "memory")), "budget", message, hint)
+
+
+def _check_marks(document: Document, root: Map, problems: Problems) -> None:
+    marks = document.machine.watermarks
+    pairs = (("soft", "hard"), ("target", "hard"), ("hard", "critical"))
+    for low, high in pairs:
+        lower, higher = getattr(marks, low), getattr(marks, high)
+        if lower > higher:
+            message = f"{low} ({lower:.0%}) is above {high} ({higher:.0%})"
+            where = place(root, ("machine", "watermarks", low))
+            problems.add(
+                where, "watermarks", message, "the order is: soft and target, then hard, then critical"
+            )
 
 
 def _check_model(name: str, model: Model, root: Map, problems: Problems) -> None:

@@ -26,6 +26,37 @@ class Part(BaseModel):
     )
 
 
+class Marks(Part):
+    """Shares of the machine's memory in use, by models and all other programs, at which something is done."""
+
+    soft: f.Share = written(
+        "75%", description="Above it, only models that somebody waits for (or that are pinned) are loaded."
+    )
+    hard: f.Share = written(
+        "85%",
+        description="No load may lead above it. When other programs, or a model that grew, do: models are evicted, one "
+        "after the other, the lowest priority first, until use is below `target`.",
+    )
+    critical: f.Share = written(
+        "95%", description="Above it, models in use are evicted too; pinned ones stay."
+    )
+    target: f.Share = written("75%", description="Evicting for the hard mark ends below it.")
+    window: f.Duration = written(
+        "10s",
+        description="Seconds, or a duration, over which use is averaged: no single reading evicts a model.",
+    )
+
+
+class SwapLimits(Part):
+    """When swapping evicts."""
+
+    max_used: f.MemoryOrNever = written(
+        "10GiB",
+        description="Swap in use above which a model is evicted as long as the machine goes on swapping; `never` = "
+        "only the growth of swap counts. Applies at once.",
+    )
+
+
 class Machine(Part):
     """What models may use of this machine."""
 
@@ -38,6 +69,11 @@ class Machine(Part):
         "10%",
         description="Memory kept free for the system: a percentage of the memory, or a size. Applies at once.",
     )
+    watermarks: Marks = Field(
+        default_factory=Marks,
+        description="What is done when the machine's memory fills up, whoever fills it. Apply at once.",
+    )
+    swap: SwapLimits = Field(default_factory=SwapLimits, description="When swapping evicts. Applies at once.")
     ports: f.Ports = written(
         "18100-18199",
         description="First and last port that models without a `port` of their own may be given. "

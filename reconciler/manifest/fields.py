@@ -87,6 +87,13 @@ def _reserve(value: object) -> float | int:
     return share
 
 
+def _share(value: object) -> float:
+    share = float(_unit("percent", lambda text: sizes.parse_percent(str(text)), value))
+    if share == 0:
+        raise refuse("percent", "0% would always be passed", "write more, for example 85%")
+    return share
+
+
 def _duration(value: object) -> float:
     return float(_unit("duration", sizes.parse_duration, value))
 
@@ -228,11 +235,17 @@ MemoryOrAuto = Annotated[
     PlainValidator(_or_auto(_positive_size)),
     _schema(anyOf=[{"const": "auto"}, *_SIZE_SCHEMA["anyOf"]]),
 ]
+MemoryOrNever = Annotated[
+    int | None,
+    PlainValidator(lambda value: None if value == "never" else _size(value)),
+    _schema(anyOf=[{"const": "never"}, *_SIZE_SCHEMA["anyOf"]]),
+]
 Reserve = Annotated[
     float | int,
     PlainValidator(_reserve),
     _schema(anyOf=[{"type": "string", "pattern": sizes.PERCENT_PATTERN}, *_SIZE_SCHEMA["anyOf"]]),
 ]
+Share = Annotated[float, PlainValidator(_share), _schema(type="string", pattern=sizes.PERCENT_PATTERN)]
 Duration = Annotated[float, PlainValidator(_positive_duration), _schema(anyOf=_DURATION_PARTS)]
 DurationOrZero = Annotated[float, PlainValidator(_duration), _schema(anyOf=_DURATION_PARTS)]
 IdleTime = Annotated[

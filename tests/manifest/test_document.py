@@ -3,15 +3,20 @@
 import json
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manifest_texts import FULL, HEAD, PlainEngines, accept, places, refuse
 from reconciler.core.launch import LaunchSpec, LoadMode, Role, launch_digest
+from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, MayPreempt, ModelSpec, Residency
 from reconciler.engines.base import Finding
 from reconciler.leases import QueueLimits
 from reconciler.manifest.applied import GatewaySettings, RequestLimits
+
+#: What a manifest that says nothing of it watches the machine by.
+WATCHED: Any = {"watermarks": Watermarks(), "max_swap": 10 << 30}
 
 
 def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
@@ -56,7 +61,9 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
         stop_grace=1,
     )
     small_spec = ModelSpec("small", launch_digest(small), load_timeout=180, stop_grace=5)
-    assert applied.manifest == Manifest((big_spec, small_spec), memory=16 << 30, reserve=1 << 30)
+    assert applied.manifest == Manifest(
+        (big_spec, small_spec), memory=16 << 30, reserve=1 << 30, watermarks=Watermarks(), max_swap=10 << 30
+    )
     assert applied.limits["big"] == RequestLimits(QueueLimits(3, 10), first_byte=20, request=600)
     assert applied.limits["small"] == RequestLimits(QueueLimits(64, 120), first_byte=600, request=None)
     assert applied.gateway == GatewaySettings("::1", 9999, ("k1", "k2"), ("box.lan",), ("https://chat.lan",))
@@ -66,7 +73,9 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
 
 def test_the_smallest_manifest_takes_the_documented_defaults(tmp_path: Path) -> None:
     applied = accept(tmp_path, f"{HEAD}models: {{a: {{}}}}\n")
-    assert applied.manifest == Manifest((ModelSpec("a", applied.manifest.models[0].digest),), reserve=0.1)
+    assert applied.manifest == Manifest(
+        (ModelSpec("a", applied.manifest.models[0].digest),), watermarks=Watermarks(), max_swap=10 << 30
+    )
     assert applied.gateway == GatewaySettings()
     assert applied.ports == (18100, 18199)
 
@@ -165,7 +174,14 @@ def test_what_belongs_to_one_model_is_no_default(tmp_path: Path, key: str) -> No
         ("ports: 18100", "ports"),
         ("ports: 18200-18100", "ports"),
         ("ports: 18100-70000", "ports"),
-        ("watermarks: {}", "unknown-key"),
+        ("watermarks: {low: 10%}", "unknown-key"),
+        ("watermarks: {soft: 90%}", "watermarks"),
+        ("watermarks: {target: 86%}", "watermarks"),
+        ("watermarks: {hard: 96%}", "watermarks"),
+        ("watermarks: {hard: 0%}", "percent"),
+        ("watermarks: {hard: 8GiB}", "percent"),
+        ("watermarks: {window: 0s}", "duration"),
+        ("swap: {max_used: some}", "size"),
     ],
 )
 def test_a_wrong_machine(tmp_path: Path, machine: str, code: str) -> None:
