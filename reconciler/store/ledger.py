@@ -1,14 +1,16 @@
 """The SQLite store: launches (to recognise our processes), the ledger, events, the generation."""
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Final, Self
 
 from reconciler.boot import boot_id as this_boot
+from reconciler.core.memory import Said
 from reconciler.core.types import LedgerEntry
 from reconciler.store.database import open_database
 from reconciler.store.records import LaunchRecord
@@ -87,26 +89,39 @@ class Store:
         """Return the ledger by model and digest. A `retry_at` of another boot is None: its clock is gone."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT model, digest, peak, failures, retry_at, last_error, load_seconds, retry_boot"
+                "SELECT model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, retry_boot"
                 " FROM ledger ORDER BY model, digest"
             ).fetchall()
-        return tuple(self._entry(row) for row in rows)
+        return tuple(self._entry(*row) for row in rows)
 
-    def _entry(self, row: tuple[str, str, int, int, float | None, str, float | None, str]) -> LedgerEntry:
-        model, digest, peak, failures, retry_at, last_error, load_seconds, boot = row
-        same_boot = boot != "" and boot == self._boot
-        return LedgerEntry(
-            model, digest, peak, failures, retry_at if same_boot else None, last_error, load_seconds
-        )
+    def _entry(
+        self,
+        model: str,
+        digest: str,
+        peak: int,
+        failures: int,
+        retry_at: float | None,
+        last_error: str,
+        load_seconds: float | None,
+        build: str,
+        said: str | None,
+        boot: str,
+    ) -> LedgerEntry:
+        due = retry_at if boot != "" and boot == self._boot else None
+        heard = Said(**json.loads(said)) if said is not None else None
+        return LedgerEntry(model, digest, peak, failures, due, last_error, load_seconds, build, heard)
 
     def put_entry(self, entry: LedgerEntry) -> None:
         """Insert the entry, or replace the one of its model and digest."""
+        said = json.dumps(asdict(entry.said)) if entry.said is not None else None
+        values = {**{f.name: getattr(entry, f.name) for f in fields(entry)}, "said": said, "boot": self._boot}
         with self._write() as db:
             db.execute(
                 "INSERT OR REPLACE INTO ledger"
-                " (model, digest, peak, failures, retry_at, last_error, load_seconds, retry_boot)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*astuple(entry), self._boot),
+                " (model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, retry_boot)"
+                " VALUES (:model, :digest, :peak, :failures, :retry_at, :last_error, :load_seconds, :build, :said,"
+                " :boot)",
+                values,
             )
 
     def add_event(self, at_wall: float, kind: str, model: str | None, reason: str, message: str) -> int:

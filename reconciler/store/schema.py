@@ -24,6 +24,11 @@ MIGRATIONS: Final = (
         one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL, digest TEXT NOT NULL
     ) STRICT;
     """,
+    # What a peak was measured with, and what the engine's log said then (JSON).
+    """
+    ALTER TABLE ledger ADD COLUMN build TEXT NOT NULL DEFAULT '';
+    ALTER TABLE ledger ADD COLUMN said TEXT;
+    """,
 )
 
 TABLES: Final = frozenset({"launches", "ledger", "events", "generation"})

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.boot import boot_id
+from reconciler.core.memory import Said
 from reconciler.core.types import LedgerEntry
 from reconciler.store import AsyncStore, LaunchRecord, NewerSchemaError, Store, StoreError, peek, state_dir
 from reconciler.store.schema import MIGRATIONS, TABLES, DamagedError
@@ -163,6 +164,29 @@ def torn_pages(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * (size - 8192))
+
+
+def test_what_a_peak_was_measured_with_is_kept(tmp_path: Path) -> None:
+    said = Said(weights=10 << 30, context=1 << 30, compute=300 << 20, context_tokens=8192)
+    entry = LedgerEntry("chat", "d", peak=12 << 30, load_seconds=9.5, build="llama 1234", said=said)
+    with Store(tmp_path / "ledger.db") as store:
+        store.put_entry(entry)
+    with Store(tmp_path / "ledger.db") as store:
+        assert store.entries() == (entry,)
+
+
+def test_a_ledger_of_the_first_version_keeps_its_peaks(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    db = sqlite3.connect(path)
+    db.executescript(MIGRATIONS[0])
+    db.execute("INSERT INTO ledger VALUES ('chat', 'd', 7, 2, NULL, '', 'exit 1', 3.5)")
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+    db.close()
+    with Store(path) as store:
+        assert store.recovered is None
+        [entry] = store.entries()
+    assert entry == LedgerEntry("chat", "d", 7, 2, None, "exit 1", 3.5)
 
 
 def lost_table(path: Path) -> None:
