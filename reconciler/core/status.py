@@ -3,10 +3,21 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from reconciler.core import book
+from reconciler.core.account import breakdown, doubtful
 from reconciler.core.machine import Evicting, Loading, Settling, State
-from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Plan, Residency, World
+from reconciler.core.types import (
+    Instance,
+    LedgerEntry,
+    Manifest,
+    ModelSpec,
+    Plan,
+    Preflight,
+    Residency,
+    World,
+)
 from reconciler.core.words import size as size_text
 from reconciler.core.words import times
 
@@ -61,10 +72,16 @@ def of_models(facts: Facts, previous: Conditions, now: float) -> dict[str, tuple
     """Return each model's conditions: Ready always, Progressing and Degraded only while true."""
     entries = {(e.model, e.digest): e for e in facts.world.ledger}
     instances = {i.model: i for i in facts.world.observation.instances}
+    preflights = {p.model: p for p in facts.world.observation.preflights}
     out = {}
     for spec in facts.manifest.models:
         made = [_ready(facts, spec), *_progressing(facts, spec.name)]
-        made += _degraded(spec, instances.get(spec.name), entries.get((spec.name, spec.digest)))
+        made += _degraded(
+            spec,
+            instances.get(spec.name),
+            preflights.get(spec.name),
+            entries.get((spec.name, spec.digest)),
+        )
         out[spec.name] = _stamp(made, previous.get(spec.name, ()), facts.manifest.generation, now)
     return out
 
@@ -114,14 +131,25 @@ def _progressing(facts: Facts, model: str | None) -> list[Statement]:
 
 
 def _impaired(facts: Facts) -> list[Statement]:
+    """Say what is wrong with the account, all of it in one condition, and separately that memory is short."""
+    seen = facts.world.observation
+    memory, troubles = seen.memory, []
     if facts.trouble is not None:
-        return [("Degraded", Truth.TRUE, "LedgerUnwritable", facts.trouble)]
-    memory = facts.world.observation.memory
-    if memory.available is not None and memory.total is not None:
-        return []
-    return [
-        ("Degraded", Truth.TRUE, "MemoryUnknown", memory.source or "the machine's memory could not be read")
-    ]
+        troubles.append(("LedgerUnwritable", facts.trouble))
+    if memory.available is None or memory.total is None:
+        troubles.append(("MemoryUnknown", memory.source or "the machine's memory could not be read"))
+    troubles += [("ProbeUnreadable", problem) for problem in memory.problems]
+    grown = doubtful(breakdown(memory, seen.instances), seen.least_unattributed)
+    if grown is not None:
+        text = f"{size_text(grown)} more than before are in use by nobody known: a driver, or a probe that is missing"
+        troubles.append(("Unattributed", text))
+    made = []
+    if troubles:
+        made.append(("Degraded", Truth.TRUE, troubles[0][0], "; ".join(text for _, text in troubles)))
+    if seen.pressure.cause:
+        reason = seen.pressure.level.name.capitalize() if seen.pressure.level else "Relieving"
+        made.append(("MemoryPressure", Truth.TRUE, reason, seen.pressure.cause))
+    return made
 
 
 def _ready(facts: Facts, spec: ModelSpec) -> Statement:
@@ -133,11 +161,40 @@ def _ready(facts: Facts, spec: ModelSpec) -> Statement:
     return ("Ready", Truth.FALSE, str(verdict.reason), verdict.detail)
 
 
-def _degraded(spec: ModelSpec, instance: Instance | None, entry: LedgerEntry | None) -> list[Statement]:
-    holds = book.held(instance) if instance is not None else None
-    if holds is not None and spec.steady is not None and holds > spec.steady:
-        text = f"holds {size_text(holds)}, {size_text(holds - spec.steady)} more than memory.steady says"
+#: A model is over its estimate when it holds more than this share of it, and this many bytes, on top.
+_OVER_SHARE: Final = 0.05
+_OVER_BYTES: Final = 32 << 20
+
+
+def _degraded(
+    spec: ModelSpec, instance: Instance | None, preflight: Preflight | None, entry: LedgerEntry | None
+) -> list[Statement]:
+    if text := _over_estimate(spec, instance, preflight):
         return [("Degraded", Truth.TRUE, "OverEstimate", text)]
+    if instance is not None and (text := _cut_short(preflight, entry)):
+        return [("Degraded", Truth.TRUE, "ContextShrunk", text)]
     if entry is not None and entry.failures > 0:
         return [("Degraded", Truth.TRUE, "Failing", f"failed {times(entry.failures)}: {entry.last_error}")]
     return []
+
+
+def _over_estimate(spec: ModelSpec, instance: Instance | None, preflight: Preflight | None) -> str:
+    holds = book.held(instance) if instance is not None else None
+    if holds is None:
+        return ""
+    if spec.steady is not None:
+        over = holds - spec.steady
+        return f"holds {size_text(holds)}, {size_text(over)} more than memory.steady says" if over > 0 else ""
+    estimate = preflight.steady if preflight is not None else None
+    if estimate is None or holds <= max(estimate * (1 + _OVER_SHARE), estimate + _OVER_BYTES):
+        return ""
+    return f"holds {size_text(holds)}, {size_text(holds - estimate)} more than was estimated"
+
+
+def _cut_short(preflight: Preflight | None, entry: LedgerEntry | None) -> str:
+    """Say so where the engine took less context than it was asked for."""
+    asked = preflight.context_tokens if preflight is not None else None
+    took = entry.said.context_tokens if entry is not None and entry.said is not None else None
+    if asked is None or took is None or took >= asked:
+        return ""
+    return f"the engine set up {took} tokens of context, {asked} were asked for"

@@ -138,6 +138,8 @@ class Preflight:
     parts: Estimate | None = None
     #: Files it will map: what another model already holds of them is not needed again.
     files: tuple[MappedFile, ...] = ()
+    #: Tokens of context of all slots together that the engine is asked for; None = its own choice.
+    context_tokens: int | None = None
     #: Which build of the engine would be started: figures measured with another one do not count.
     build: str = ""
 
@@ -173,6 +175,8 @@ class Observation:
     demands: tuple[Demand, ...] = ()
     preflights: tuple[Preflight, ...] = ()
     pressure: Pressure = field(default_factory=Pressure)
+    #: Least bytes in use that nobody owned up to, of all looks so far; see `core.account`.
+    least_unattributed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
