@@ -1,103 +1,114 @@
-"""First look at a GGUF file: is it one at all, is it whole enough to begin, and which files belong to it."""
+"""Which files a model consists of, whether they are whole, and what they hold."""
 
-import re
-import struct
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_HEADER: Final = struct.Struct("<4sIQQ")
-#: Least bytes one tensor description and one key with its value take in the file.
-_LEAST_TENSOR: Final = 33
-_LEAST_KEY: Final = 14
-_SHARD: Final = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf$")
-#: How files that are often found in place of weights begin, lower case.
-_OTHERS: Final = (
-    (b"version https://git-lfs", "is a Git LFS pointer, not the weights: run `git lfs pull`"),
-    (b"/annex/objects", "is a git-annex pointer, not the weights: run `git annex get`"),
-    (b"<!doctype", "is an HTML page, not the weights: the download answered with a web page"),
-    (b"<html", "is an HTML page, not the weights: the download answered with a web page"),
-    (b"pk\x03\x04", "is a zip archive (PyTorch weights?), not GGUF"),
-)
-
-
-class WeightsError(Exception):
-    """The weights cannot be loaded; the message says why in one sentence."""
+from reconciler.core.memory import MappedFile
+from reconciler.memory.gguf.cache import Remembered, Stamp
+from reconciler.memory.gguf.header import Array, Header
+from reconciler.memory.gguf.notes import Notes
+from reconciler.memory.gguf.parse import read_header
+from reconciler.memory.gguf.reader import Unreadable, WeightsError
+from reconciler.memory.gguf.split import check_set, merged, shard_name, shards
+from reconciler.memory.gguf.tensors import tensor_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The files of one model, all of them, and their bytes together."""
+    """The files of one model, all of them."""
 
     files: tuple[Path, ...]
+    #: Bytes of all files together.
     size: int
+    #: Keys of the first file, tensors of all; the offset of a tensor counts from the data of its own file.
+    header: Header
+    #: Bytes of all tensors: what is in memory once they are loaded.
+    tensor_bytes: int
+    #: The files as processes that map them show them, sorted by key, each with its whole size.
+    mapped: tuple[MappedFile, ...]
+
+
+#: What was made of files lately; of broken ones, why: they would be read again at each look.
+_REMEMBERED: Final[Remembered[Weights | str]] = Remembered(most=64, heaviest=32 << 20)
+#: About the bytes that one tensor or key, and one kept number, takes in memory.
+_TENSOR_WEIGHT: Final = 400
+_ITEM_WEIGHT: Final = 40
 
 
 def find_weights(path: Path) -> Weights:
-    """Return every file of the model that `path` begins. Blocks. Raises `WeightsError`.
+    """Return the model that `path` begins. Blocks. Raises `WeightsError`, which names the file and what to do.
 
-    Of a split set the first shard names the model: the others are looked for beside it.
+    Of a split set the first part names the model, as in llama.cpp: the others are looked for beside it.
     """
-    files = _shards(path)
-    sizes = [_check(file) for file in files]
-    return Weights(files, sum(sizes))
-
-
-def _shards(path: Path) -> tuple[Path, ...]:
-    named = _SHARD.match(path.name)
-    if named is None:
-        return (path,)
-    number, count = int(named["number"]), int(named["count"])
-    first = f"{named['stem']}-00001-of-{named['count']}.gguf"
-    if number != 1:
-        raise WeightsError(f"{path} is part {number} of {count}: name the first part, {first}")
-    shards = tuple(
-        path.with_name(f"{named['stem']}-{i:05d}-of-{named['count']}.gguf") for i in range(1, count + 1)
-    )
-    missing = [shard.name for shard in shards if not shard.is_file()]
-    if missing and path.is_file():
-        raise WeightsError(f"{path} has {count} parts, and {', '.join(missing)} is not there")
-    return shards
-
-
-def _check(path: Path) -> int:
-    """Return the size of one file whose header makes sense."""
-    try:
-        if path.is_dir():
-            raise WeightsError(f"{path} is a folder; name the .gguf file in it")
-        if not path.is_file():
-            reason = "is no regular file" if path.exists() else "does not exist"
-            raise WeightsError(f"{path} {reason}")
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            head = file.read(64)
-    except OSError as error:
-        raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
-    problem = _header_problem(head, size)
-    if problem:
-        raise WeightsError(f"{path} {problem}")
-    return size
-
-
-def _header_problem(head: bytes, size: int) -> str | None:
-    if size == 0:
-        return "is empty"
-    beginning = head.lstrip().lower()
-    for start, sentence in _OTHERS:
-        if beginning.startswith(start):
-            return sentence
-    if not head.startswith(b"GGUF"[: len(head)]):
-        return f"is not GGUF: it begins with {head[:4]!r}"
-    if len(head) < _HEADER.size:
-        return f"is truncated: {size} bytes"
-    _, version, tensors, keys = _HEADER.unpack_from(head)
-    if version not in (2, 3):
-        swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in (2, 3)
-        return (
-            "is GGUF for big-endian machines" if swapped else f"has GGUF version {version}; 2 and 3 are known"
+    named = shard_name(path)
+    if named and named.number != 1:
+        raise WeightsError(
+            f"{path} is part {named.number} of {named.count}: name the first part, {named.part(1)}"
         )
-    if keys == 0 or keys > 1 << 20 or tensors > 1 << 24:
-        return f"has a damaged header ({tensors} tensors, {keys} keys)"
-    if size < _HEADER.size + tensors * _LEAST_TENSOR + keys * _LEAST_KEY:
-        return f"is truncated: {size} bytes cannot describe {tensors} tensors"
-    return None
+    return split_of(path)
+
+
+def split_of(path: Path) -> Weights:
+    """Return the model that `path`, any part of it, belongs to. Blocks. Raises `WeightsError`."""
+    paths = shards(path)
+    stamps = tuple(_stamp(file) for file in paths)
+    result = _REMEMBERED.get(stamps)
+    if result is None:
+        result, weight = _judged(stamps)
+        _REMEMBERED.put(stamps, result, weight)
+    if isinstance(result, str):
+        raise WeightsError(result)
+    return result
+
+
+def mapped_key(device: int, inode: int) -> str:
+    """Return the key of a mapped file, `259:2:1234`: what `/proc/PID/smaps` tells of it, all in decimal."""
+    return f"{os.major(device)}:{os.minor(device)}:{inode}"
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        reason = "is a link to a file that is not there" if os.path.islink(path) else "does not exist"
+        raise WeightsError(f"{path} {reason}") from None
+    except (OSError, ValueError) as error:
+        raise Unreadable.because(path, error) from error
+    if stat.S_ISDIR(found.st_mode):
+        raise WeightsError(f"{path} is a folder; name the .gguf file in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise WeightsError(f"{path} is no regular file")
+    return Stamp.of(path, found)
+
+
+def _judged(stamps: tuple[Stamp, ...]) -> tuple[Weights | str, int]:
+    """Return the model of these files, or why they are none, and about how many bytes it takes to remember that."""
+    paths = tuple(stamp.path for stamp in stamps)
+    try:
+        headers = [read_header(path) for path in paths]
+        notes = Notes()
+        check_set(paths, headers, notes)
+    except Unreadable:
+        # Not a matter of what is in the file: the next look may succeed.
+        raise
+    except WeightsError as error:
+        return str(error), len(str(error))
+    header = merged(paths, headers, notes)
+    held = sum(
+        tensor_bytes(one.tensors, stamp.size - one.data_offset)
+        for one, stamp in zip(headers, stamps, strict=True)
+    )
+    mapped = {MappedFile(mapped_key(stamp.device, stamp.inode), stamp.size) for stamp in stamps}
+    size = sum(stamp.size for stamp in stamps)
+    weights = Weights(paths, size, header, held, tuple(sorted(mapped, key=lambda file: file.key)))
+    return weights, _weight(header)
+
+
+def _weight(header: Header) -> int:
+    values = header.keys.values()
+    texts = sum(len(value) for value in values if isinstance(value, str))
+    items = sum(len(value.items) for value in values if isinstance(value, Array))
+    return _TENSOR_WEIGHT * (len(header.tensors) + len(header.keys)) + texts + _ITEM_WEIGHT * items
