@@ -3,13 +3,16 @@
 A limit and the usage it binds are read at the same level: a parent's limit does not bind a child's usage.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
-from reconciler.memory.procfs import plain_fields, read_text
+from reconciler.memory.hierarchy import V1, V2, Files, Found, Group, find_groups
+from reconciler.memory.procfs import MOST_MEMORY, plain_fields, read_text, whole
+
+#: Which groups are above us is found out this often; in between only their figures are read.
+FIND_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,154 +33,114 @@ class Limits:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """What one version of control groups calls its files and the fields of `memory.stat`."""
+class ControlGroups:
+    """The control groups above this process; remembers which they are, since finding them is the dear part."""
 
-    limits: tuple[str, ...]
-    usage: str
-    inactive: str
-    active: str
-    mapped: str
-    slab: str
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._found = Found()
+        self._found_at: float | None = None
+
+    def limits(self, machine: int | None, now: float) -> Limits:
+        """Return the limits on this process. `machine` is the memory of the machine in bytes, None = unknown.
+
+        A limit above the machine's memory binds nobody and is left out. Raises nothing; blocks for a few small
+        reads.
+        """
+        found_now = self._find(now)
+        while True:
+            levels: list[Level] = []
+            problems = list(self._found.problems)
+            vanished = _read_levels(self._found.groups, machine or MOST_MEMORY, levels, problems)
+            if not vanished or found_now:
+                return Limits(tuple(levels), tuple(problems))
+            # We were moved, or a group was made anew under another name: find out where we are now.
+            self._found_at = None
+            found_now = self._find(now)
+
+    def pressure_files(self, now: float) -> tuple[Path, ...]:
+        """Return where the pressure of our own group is stated: version 2 only, innermost group only."""
+        self._find(now)
+        own = next((group for group in self._found.groups if group.files is V2), None)
+        return () if own is None else (own.folder / "memory.pressure",)
+
+    def _find(self, now: float) -> bool:
+        if self._found_at is not None and 0 <= now - self._found_at < FIND_SECONDS:
+            return False
+        self._found, self._found_at = find_groups(self._root), now
+        return True
 
 
-_V1: Final = _Files(
-    ("memory.limit_in_bytes",),
-    "memory.usage_in_bytes",
-    "total_inactive_file",
-    "total_active_file",
-    "total_mapped_file",
-    "slab_reclaimable",
-)
-# Above memory.high the kernel throttles until pages are given back: for starting a model that is the limit.
-_V2: Final = _Files(
-    ("memory.max", "memory.high"),
-    "memory.current",
-    "inactive_file",
-    "active_file",
-    "file_mapped",
-    "slab_reclaimable",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mount:
-    """Where a hierarchy is mounted, and which of its groups lies at the mount point."""
-
-    point: str
-    root: str
-
-
-def read_limits(root: Path = Path("/")) -> Limits:
-    """Return the limits on this process. Raises nothing; blocks for a few small reads."""
-    levels: list[Level] = []
-    problems: list[str] = []
-    memberships = _memberships(read_text(root / "proc/self/cgroup") or "")
-    for files, path in memberships:
-        mount = _choose(_mounts(root, files), path)
-        if mount is None:
+def _read_levels(groups: tuple[Group, ...], machine: int, levels: list[Level], problems: list[str]) -> bool:
+    """Read each group into `levels`; return whether one that had limits is no longer there."""
+    unlimited: Files | None = None
+    for group in groups:
+        if not group.limits or group.files is unlimited:
             continue
-        for group, folder in _ancestors(mount, path):
-            found = _read_level(files, group, root / folder.lstrip("/"))
-            if isinstance(found, Level):
-                levels.append(found)
-            elif found is not None:
-                problems.append(found)
-    return Limits(tuple(levels), tuple(problems))
+        limit, stat, problem = _read_limit(group)
+        if problem is not None:
+            problems.append(problem)
+        elif limit is None:
+            return True
+        elif limit >= machine:
+            # The smallest limit up to the root (version 1) is no limit: neither is any further up.
+            if group.files is V1 and stat is not None and "hierarchical_memory_limit" in plain_fields(stat):
+                unlimited = V1
+        else:
+            headroom, problem = _read_headroom(group, limit, stat, machine)
+            levels.append(Level(group.path, limit, headroom))
+            if problem is not None:
+                problems.append(problem)
+    return False
 
 
-def _memberships(text: str) -> Iterator[tuple[_Files, str]]:
-    """Yield our group in each hierarchy that can limit memory: `0::/path` (v2), `4:memory:/path` (v1)."""
-    for line in sorted(text.splitlines()):
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if number == "0" and not controllers:
-            yield _V2, path
-        elif "memory" in controllers.split(","):
-            yield _V1, path
+def _read_limit(group: Group) -> tuple[int | None, str | None, str | None]:
+    """Return the limit (`MOST_MEMORY` or more = none; None = the group is gone), `memory.stat`, and a problem."""
+    limits = [MOST_MEMORY]
+    for name in group.limits:
+        text = read_text(group.folder / name)
+        if text is None:
+            return None, None, None
+        limit = whole(text)
+        if limit:
+            limits.append(limit)
+        elif text.strip() != "max":
+            # Not even 0 is believed: we run in this group.
+            sentence = f"degraded: limit of control group {group.path} is unreadable, not applied"
+            return None, None, f"{sentence} ({name}: {text.strip()[:40]!r})"
+    stat = None
+    if group.files is V1:
+        # Version 1 states the smallest limit above it too, also of groups that are not visible from in here.
+        stat = read_text(group.folder / "memory.stat")
+        hierarchical = plain_fields(stat or "").get("hierarchical_memory_limit")
+        if hierarchical:
+            limits.append(hierarchical)
+    return min(limits), stat, None
 
 
-def _mounts(root: Path, files: _Files) -> Iterator[_Mount]:
-    wanted = "cgroup2" if files is _V2 else "cgroup"
-    for kind, mount, options in _mount_table(root):
-        if kind == wanted and (files is _V2 or "memory" in options.split(",")):
-            yield mount
+def _read_headroom(group: Group, limit: int, stat: str | None, machine: int) -> tuple[int | None, str | None]:
+    """Return what is left below the limit, None if usage cannot be believed, and a problem."""
+    usage = whole(read_text(group.folder / group.files.usage) or "")
+    if usage is None or usage > machine:
+        return None, f"usage of control group {group.path} cannot be read"
+    if stat is None:
+        stat = read_text(group.folder / "memory.stat")
+    if stat is None:
+        # Some sandboxes have no such file. All usage counts as used then: too careful, but no guess.
+        return max(0, limit - usage), f"control group {group.path} does not say what of its usage is cache"
+    fields = plain_fields(stat)
+    if not fields or max(_reclaimable_parts(group.files, fields)) > machine:
+        return None, f"memory.stat of control group {group.path} cannot be understood: {stat[:40]!r}"
+    held = max(0, usage - sum(_reclaimable_parts(group.files, fields)))
+    return max(0, limit - held), None
 
 
-def _mount_table(root: Path) -> Iterator[tuple[str, _Mount, str]]:
-    """Yield file system type, mount and options; `mounts` knows no root field, so `mountinfo` comes first."""
-    text = read_text(root / "proc/self/mountinfo")
-    if text is not None:
-        for line in text.splitlines():
-            before, separator, after = line.partition(" - ")
-            fields, tail = before.split(), after.split()
-            if separator and len(fields) >= 5 and len(tail) >= 3:
-                yield tail[0], _Mount(_unescape(fields[4]), _unescape(fields[3])), tail[2]
-        return
-    text = read_text(root / "proc/self/mounts") or read_text(root / "proc/mounts") or ""
-    for line in text.splitlines():
-        fields = line.split()
-        if len(fields) >= 4:
-            yield fields[2], _Mount(_unescape(fields[1]), "/"), fields[3]
-
-
-def _unescape(text: str) -> str:
-    """Undo the kernel's octal escapes for blanks in paths."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
-
-
-def _choose(mounts: Iterator[_Mount], path: str) -> _Mount | None:
-    """Return the mount that shows most of the groups above `path`."""
-    ordered = sorted(mounts, key=lambda mount: (len(mount.root), mount.point))
-    inside = (mount for mount in ordered if PurePosixPath(path).is_relative_to(mount.root))
-    # A group outside every mount (a container with its own group namespace) still has the mount's limits.
-    return next(inside, ordered[0] if ordered else None)
-
-
-def _ancestors(mount: _Mount, path: str) -> Iterator[tuple[str, str]]:
-    """Yield (group, folder) from our group up to the mount point."""
-    inside = PurePosixPath(path)
-    if inside.is_relative_to(mount.root) and ".." not in inside.parts:
-        below = inside.relative_to(mount.root)
-    else:
-        below = PurePosixPath(".")
-    for part in (below, *below.parents):
-        yield str(PurePosixPath(mount.root) / part), str(PurePosixPath(mount.point) / part)
-        if part == PurePosixPath("."):
-            return
-
-
-def _read_level(files: _Files, group: str, folder: Path) -> Level | str | None:
-    """Return the limit of one group, a sentence if it cannot be understood, or None if it has none."""
-    limits: list[int] = []
-    for name in files.limits:
-        text = (read_text(folder / name) or "max").strip()
-        if text.isdecimal():
-            limits.append(int(text))
-        elif text != "max":
-            return (
-                f"degraded: limit of control group {group} is unreadable, not applied ({name}: {text[:40]!r})"
-            )
-    stat = plain_fields(read_text(folder / "memory.stat") or "")
-    # Version 1 states the smallest limit above it too, also of groups that are not visible from in here.
-    if files is _V1 and "hierarchical_memory_limit" in stat:
-        limits.append(stat["hierarchical_memory_limit"])
-    if not limits:
-        return None
-    usage = (read_text(folder / files.usage) or "").strip()
-    if not usage.isdecimal():
-        return Level(group, min(limits), None)
-    held = max(0, int(usage) - _reclaimable(files, stat))
-    return Level(group, min(limits), max(0, min(limits) - held))
-
-
-def _reclaimable(files: _Files, stat: Mapping[str, int]) -> int:
-    """Return the bytes of a group's usage that a new allocation would get.
+def _reclaimable_parts(files: Files, stat: Mapping[str, int]) -> tuple[int, int, int]:
+    """Return the bytes of a group's usage that a new allocation would get, by kind.
 
     Active file pages that nobody maps are somebody's hot cache and count as used. Active ones that are mapped
     are above all weights of running models: the ledger sets those aside itself, so here they count as
     reclaimable, or they would be taken away twice.
     """
     active_and_mapped = min(stat.get(files.active, 0), stat.get(files.mapped, 0))
-    return stat.get(files.inactive, 0) + active_and_mapped + stat.get(files.slab, 0)
+    return stat.get(files.inactive, 0), active_and_mapped, stat.get(files.slab, 0)

@@ -1,16 +1,34 @@
 """How much memory this machine has and how much of it a new process could get without swapping."""
 
 import platform
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import psutil
 
-from reconciler.core.memory import Memory
-from reconciler.memory import cgroup
-from reconciler.memory.procfs import kib_fields, read_text
+from reconciler.core.memory import HostUse, Memory
+from reconciler.memory.cgroup import ControlGroups, Limits
+from reconciler.memory.procfs import MOST_MEMORY, count_fields, kib_fields, read_text, whole
 
-_FILE_PAGES = ("Active(file)", "Inactive(file)", "SReclaimable")
+_PARTS: Final = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
+_PROGRAMS: Final = ("AnonPages", "Shmem")
+_KERNEL: Final = ("SUnreclaim", "PageTables", "KernelStack", "Percpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine's own figures in bytes, before any control group; None = unknown, then `source` says why."""
+
+    total: int | None
+    available: int | None
+    source: str
+    problems: tuple[str, ...] = ()
+    #: /proc/meminfo in bytes; what cannot be true is left out.
+    meminfo: Mapping[str, int] | None = None
+    use: HostUse | None = None
 
 
 def read_memory(root: Path = Path("/")) -> Memory:
@@ -22,48 +40,119 @@ def read_memory(root: Path = Path("/")) -> Memory:
     """
     if platform.system() != "Linux" and root == Path("/"):
         return _read_elsewhere()
+    host = read_host(root, unmovable=False)
+    if host.total is None:
+        return Memory(None, None, host.source)
+    return limit(host, ControlGroups(root).limits(host.total, 0.0))
+
+
+def read_host(root: Path, *, unmovable: bool) -> Host:
+    """Return the machine's figures, each correction named in `source`. Blocks briefly, raises nothing.
+
+    `unmovable`: memory will be asked for by a GPU driver, whose pages the kernel cannot place in CMA regions.
+    """
     text = read_text(root / "proc/meminfo")
     if text is None:
-        return Memory(None, None, f"{root / 'proc/meminfo'} cannot be read")
-    fields = kib_fields(text)
-    total = fields.get("MemTotal")
-    if not total:
-        return Memory(None, None, "/proc/meminfo does not state MemTotal")
-    available, source = _host_available(fields, total)
-    return _limit(Memory(total, available, source), root)
+        return Host(None, None, f"{root / 'proc/meminfo'} cannot be read")
+    stated = dict(kib_fields(text))
+    total = stated.get("MemTotal")
+    if not total or total > MOST_MEMORY:
+        return Host(None, None, "/proc/meminfo does not state MemTotal")
+    problems: list[str] = []
+    meminfo = _believable(stated, total, problems)
+    available, source = _available(meminfo, total, text)
+    if available is None:
+        problems.append(source)
+    else:
+        cache = _zfs_cache(root, total, problems)
+        if cache:
+            # It shrinks slowly when others need memory: only half is counted on.
+            available = min(total, available + cache // 2)
+            source += ", plus half of the ZFS cache above its minimum"
+        if unmovable and meminfo.get("CmaFree"):
+            available = max(0, available - meminfo["CmaFree"])
+            source += ", less the free CMA pages, which GPU drivers cannot use"
+    use = _use(meminfo, _pools(text, stated), total, available, problems)
+    return Host(total, available, source, tuple(problems), meminfo, use)
 
 
-def _host_available(fields: Mapping[str, int], total: int) -> tuple[int | None, str]:
-    """Return what the kernel offers, or its parts where it does not (old kernels, some containers show 0)."""
-    if available := fields.get("MemAvailable"):
-        return min(available, total), "/proc/meminfo"
-    needed = ("MemFree", *_FILE_PAGES)
-    missing = [name for name in needed if name not in fields]
-    if missing:
-        # MemFree alone calls all page cache used: a figure so far off is worse than none.
-        return None, f"/proc/meminfo states neither MemAvailable nor {', '.join(missing)}"
-    free_and_cache = min(sum(fields[name] for name in needed), total)
-    return free_and_cache, "/proc/meminfo (MemAvailable is missing: free + cache)"
-
-
-def _limit(host: Memory, root: Path) -> Memory:
+def limit(host: Host, found: Limits) -> Memory:
     """Lower the machine's figures to what the control groups above us leave."""
     total, available = host.total, host.available
     sources = [host.source]
-    found = cgroup.read_limits(root)
     for level in found.levels:
         if total is not None and level.limit < total:
             total = level.limit
             sources.append(f"limit of control group {level.path}")
         if level.headroom is None:
-            # A limit far above the machine's memory binds nobody, whatever the usage is.
-            if host.total is not None and level.limit < host.total:
-                available = None
-                sources.append(f"usage of control group {level.path} cannot be read")
+            available = None
         elif available is not None and level.headroom < available:
             available = level.headroom
             sources.append(f"room left in control group {level.path}")
-    return Memory(total, available, "; ".join([*sources, *found.problems]))
+    source = "; ".join([*sources, *found.problems])
+    return Memory(total, available, source, host=host.use, problems=(*host.problems, *found.problems))
+
+
+def _believable(stated: Mapping[str, int], total: int, problems: list[str]) -> Mapping[str, int]:
+    """Return the fields without those that claim more than the machine has; addresses and swap may be more."""
+    checked = {*_PARTS, *_PROGRAMS, *_KERNEL, "MemAvailable", "CmaFree", "Slab", "Zswap"}
+    wrong = sorted(key for key in checked if stated.get(key, 0) > total)
+    problems.extend(f"/proc/meminfo: {key} is larger than MemTotal, not believed" for key in wrong)
+    return {key: size for key, size in stated.items() if key not in wrong}
+
+
+def _available(meminfo: Mapping[str, int], total: int, text: str) -> tuple[int | None, str]:
+    """Return what the kernel offers, or its parts where it does not (old kernels, some containers show 0)."""
+    if available := meminfo.get("MemAvailable"):
+        return available, "/proc/meminfo"
+    if "MemAvailable" not in meminfo and "\nMemAvailable:" in text:
+        return None, "/proc/meminfo states a MemAvailable that cannot be understood"
+    missing = [name for name in _PARTS if name not in meminfo]
+    if missing:
+        # MemFree alone calls all page cache used: a figure so far off is worse than none.
+        return None, f"/proc/meminfo states neither MemAvailable nor {', '.join(missing)}"
+    free_and_cache = min(sum(meminfo[name] for name in _PARTS), total)
+    return free_and_cache, "/proc/meminfo (MemAvailable is missing: free + cache)"
+
+
+def _zfs_cache(root: Path, total: int, problems: list[str]) -> int:
+    """Return the bytes that the ZFS cache could give back, which the kernel calls used; 0 where there is none."""
+    text = read_text(root / "proc/spl/kstat/zfs/arcstats")
+    if text is None:
+        return 0
+    size, least = (
+        whole(found[1]) if (found := re.search(rf"^{name} +[0-9]+ +([0-9]+)$", text, re.MULTILINE)) else None
+        for name in ("size", "c_min")
+    )
+    if size is None or least is None or max(size, least) > total:
+        problems.append("size and c_min of the ZFS cache cannot be understood: it counts as used")
+        return 0
+    return max(0, size - least)
+
+
+def _pools(text: str, stated: Mapping[str, int]) -> int:
+    """Return the bytes of all huge page pools; `Hugetlb` counts every page size, where the kernel states it."""
+    pages = count_fields(text).get("HugePages_Total", 0)
+    return max(pages * stated.get("Hugepagesize", 0), stated.get("Hugetlb", 0))
+
+
+def _use(
+    meminfo: Mapping[str, int], pools: int, total: int, available: int | None, problems: list[str]
+) -> HostUse | None:
+    """Return who holds the machine's memory, or None if that cannot be told."""
+    if "SUnreclaim" not in meminfo and meminfo.keys() >= {"Slab", "SReclaimable"}:
+        meminfo = {**meminfo, "SUnreclaim": max(0, meminfo["Slab"] - meminfo["SReclaimable"])}
+    missing = [key for key in (*_PROGRAMS, "SUnreclaim") if key not in meminfo]
+    if missing:
+        problems.append(f"/proc/meminfo does not state {', '.join(missing)}: the use of the rest is unknown")
+    if pools > total:
+        problems.append("/proc/meminfo: huge pages are larger than MemTotal, not believed")
+    if missing or pools > total or available is None:
+        return None
+    # Shared pages are not among the anonymous ones. Old kernels do not state each of the kernel's parts.
+    programs = sum(meminfo[key] for key in _PROGRAMS)
+    kernel = sum(meminfo.get(key, 0) for key in _KERNEL)
+    return HostUse(total, available, programs, kernel, pools)
 
 
 def _read_elsewhere() -> Memory:

@@ -1,18 +1,17 @@
-"""What the processes of one model hold: bytes only they can give back, and resident mapped weights."""
+"""What the processes of one model hold: bytes only they can give back, and resident mapped weights.
+
+Single readings without memory; `LinuxMachine.held` knows which file is mapped and walks only when it must.
+"""
 
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import psutil
 
+from reconciler.memory.process import LIBRARIES, read_process_file, read_status
 from reconciler.memory.procfs import kib_fields
-
-#: File pages of a process that are program and libraries rather than weights: not charged as warm.
-LIBRARIES: Final = 20_000_000
-_GONE: Final = (FileNotFoundError, ProcessLookupError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,8 @@ def read_committed(pids: Sequence[int], root: Path = Path("/")) -> int | None:
     """
     if _elsewhere(root):
         return _sum(_uss(pid) for pid in pids)
-    return _sum(_committed_of(pid, root) for pid in pids)
+    statuses = (read_status(pid, root) for pid in pids)
+    return _sum(None if status is None else status.committed for status in statuses)
 
 
 def read_warm(pids: Sequence[int], root: Path = Path("/")) -> int | None:
@@ -62,37 +62,8 @@ def _sum(parts: Iterable[int | None]) -> int | None:
     return total
 
 
-def _read_process_file(pid: int, name: str, root: Path) -> str | None:
-    """Return the text, "" for a process that has ended, None if it cannot be read."""
-    folder = f"{root}/proc/{pid}"
-    try:
-        with open(f"{folder}/{name}", encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except _GONE:
-        # An old kernel may lack the file while the process lives.
-        return None if Path(folder, "stat").exists() else ""
-    except OSError:
-        return None
-
-
-def _committed_of(pid: int, root: Path) -> int | None:
-    text = _read_process_file(pid, "status", root)
-    if text is None:
-        return None
-    fields = kib_fields(text)
-    if "VmRSS" not in fields:
-        return 0  # ended, or a zombie: it has no memory left
-    if "RssAnon" not in fields:
-        return None
-    # Locked file pages cannot be dropped either. VmLck does not say of which kind its pages are; where only
-    # anonymous ones are locked this counts the libraries too, which errs on the safe side by little.
-    locked = min(fields.get("VmLck", 0), fields.get("RssFile", 0))
-    kinds = ("RssAnon", "RssShmem", "VmSwap", "HugetlbPages")
-    return sum(fields.get(kind, 0) for kind in kinds) + locked
-
-
 def _rollup_of(pid: int, root: Path) -> Held:
-    text = _read_process_file(pid, "smaps_rollup", root)
+    text = read_process_file(pid, "smaps_rollup", root)
     if text is None:
         return Held(None, None)
     fields = kib_fields(text)

@@ -22,12 +22,16 @@ def meminfo(**kib: int) -> str:
 HOST = meminfo(MemTotal=32 << 20, MemFree=1 << 20, MemAvailable=24 << 20, SwapTotal=0)
 
 
+def plain(fields: Mapping[str, int]) -> str:
+    return "".join(f"{key} {value}\n" for key, value in fields.items())
+
+
 def v2(group: str, limit: object, usage: int, **stat: int) -> dict[str, str]:
     base = f"sys/fs/cgroup{group.rstrip('/')}"
     return {
         f"{base}/memory.max": f"{limit}\n",
         f"{base}/memory.current": f"{usage}\n",
-        f"{base}/memory.stat": "".join(f"{key} {value}\n" for key, value in stat.items()),
+        f"{base}/memory.stat": plain(stat or {"cache": 0}),
     }
 
 
@@ -36,7 +40,7 @@ def v1(group: str, limit: object, usage: int, **stat: int) -> dict[str, str]:
     return {
         f"{base}/memory.limit_in_bytes": f"{limit}\n",
         f"{base}/memory.usage_in_bytes": f"{usage}\n",
-        f"{base}/memory.stat": "".join(f"{key} {value}\n" for key, value in stat.items()),
+        f"{base}/memory.stat": plain(stat or {"cache": 0}),
     }
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.memory.tree import LIBRARIES, Held, read_committed, read_tree, read_warm
+from reconciler.memory.process import LIBRARIES
+from reconciler.memory.tree import Held, read_committed, read_tree, read_warm
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -1,0 +1,94 @@
+"""The machine probe of Linux: everything out of /proc and /sys, and what GPU drivers add to it."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reconciler.core.memory import GpuPool, Memory, Stall
+from reconciler.memory.cgroup import ControlGroups
+from reconciler.memory.host import limit, read_host
+from reconciler.memory.probe import DeviceProbe, Held
+from reconciler.memory.psi import read_pressure
+from reconciler.memory.swap import read_compressed, read_swap
+from reconciler.memory.walk import Walks
+
+
+class LinuxMachine:
+    """Implements `MachineProbe`. Used by one thread at a time; a calm look costs about 0.3 ms of CPU.
+
+    `root` is where `proc/` and `sys/` are looked for. `devices` are the drivers of this machine's GPUs: what they
+    hold is added to what processes hold. `page_size` is in bytes, None = this machine's.
+    """
+
+    def __init__(
+        self, root: Path = Path("/"), devices: Sequence[DeviceProbe] = (), *, page_size: int | None = None
+    ) -> None:
+        self._root = root
+        self._devices = tuple(devices)
+        self._page_size = page_size or os.sysconf("SC_PAGE_SIZE")
+        self._groups = ControlGroups(root)
+        self._walks = Walks(root)
+        self._machine: int | None = None
+        self._device_problems: tuple[str, ...] = ()
+
+    def read(self, now: float) -> Memory:
+        """Return the memory of the machine. `problems` include those of the last `held`. Raises nothing."""
+        host = read_host(self._root, unmovable=bool(self._devices))
+        if host.total is None:
+            return Memory(None, None, host.source, problems=(host.source, *self._held_problems()))
+        self._machine = host.total
+        memory = limit(host, self._groups.limits(host.total, now))
+        meminfo = host.meminfo or {}
+        swap, swap_problems = read_swap(meminfo, self._root, self._page_size)
+        stall, stall_problems = self._stall(meminfo, now)
+        gpu = self._gpu()
+        problems = (*memory.problems, *swap_problems, *stall_problems, *self._held_problems())
+        return replace(memory, swap=swap, stall=stall, gpu=gpu, problems=problems)
+
+    def held(
+        self, trees: Mapping[str, Sequence[int]], now: float, *, walk: Collection[str] = ()
+    ) -> Mapping[str, Held]:
+        """Return what each tree of processes holds. Raises nothing.
+
+        A key in `walk` is always walked. Otherwise a tree is walked when it is new, its processes or its file
+        pages changed, or ten minutes passed; at most 1 % of the time goes into that for each tree, and meanwhile
+        its warm pages are `STALE`.
+        """
+        found = self._walks.held(trees, now, walk, self._machine)
+        return self._with_devices(trees, found)
+
+    def _stall(self, meminfo: Mapping[str, int], now: float) -> tuple[Stall, tuple[str, ...]]:
+        paths = (self._root / "proc/pressure/memory", *self._groups.pressure_files(now))
+        pressure = read_pressure(paths)
+        compressed, problems = read_compressed(meminfo, self._root)
+        stall = Stall(some=pressure.some, full=pressure.full, compressed=compressed)
+        return stall, (*pressure.problems, *problems)
+
+    def _gpu(self) -> GpuPool | None:
+        """Return the first pool that a driver knows."""
+        pools = (device.pool() for device in self._devices)
+        return next((pool for pool in pools if pool is not None), None)
+
+    def _with_devices(self, trees: Mapping[str, Sequence[int]], found: dict[str, Held]) -> Mapping[str, Held]:
+        """Add what drivers hold for each tree; unknown figures add nothing and become a problem."""
+        problems: list[str] = []
+        pids = sorted({pid for tree in trees.values() for pid in tree})
+        for device in self._devices if pids else ():
+            by_pid = device.held(pids)
+            if by_pid is None:
+                problems.append(
+                    f"what {device.name} holds for processes is unknown: it is not charged to any model"
+                )
+                continue
+            for key, tree in trees.items():
+                size = sum(by_pid.get(pid, 0) for pid in set(tree))
+                held = found[key]
+                committed = None if held.committed is None else held.committed + size
+                found[key] = replace(held, committed=committed, device=held.device + size)
+        self._device_problems = tuple(problems)
+        return found
+
+    def _held_problems(self) -> tuple[str, ...]:
+        of_devices = (problem for device in self._devices for problem in device.problems())
+        return (*self._walks.problems, *self._device_problems, *of_devices)
