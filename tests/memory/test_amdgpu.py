@@ -16,9 +16,9 @@ from reconciler.memory.amdgpu import AmdGpu, find_cards
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
 
-def write_card(root: Path, name: str = "card1", vendor: str = "0x1002", **files: object) -> Path:
+def write_card(root: Path, name: object = "card1", vendor: object = "0x1002", **files: object) -> Path:
     """Write a GPU; a file `hwmon__hwmon3__in1_label` is one in folders."""
-    device = root / "sys/class/drm" / name / "device"
+    device = root / "sys/class/drm" / str(name) / "device"
     for file, value in {"vendor": vendor, **files}.items():
         path = device / file.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
