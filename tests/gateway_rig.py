@@ -31,6 +31,7 @@ VIEWS = Views(
     status=lambda snapshot, now: {"seen": "status", "models": len(snapshot.applied.manifest.models)},
     plan=lambda snapshot, now: {"seen": "plan", "generation": snapshot.plan.generation},
     world=lambda snapshot, now: {"seen": "world", "age": now - snapshot.at},
+    budget=lambda snapshot, now: {"seen": "budget", "pid": snapshot.pid},
 )
 
 

@@ -70,6 +70,7 @@ def make_app() -> "App":
     from cyclopts import App, Group
 
     import reconciler
+    from reconciler.cli.budget import budget
     from reconciler.cli.evict import evict
     from reconciler.cli.explain import explain
     from reconciler.cli.help import HelpTable
@@ -93,7 +94,17 @@ def make_app() -> "App":
         result_action="return_value",
     )
     app.default(run)
-    verbs: tuple[Callable[..., int], ...] = (validate, schema, status, explain, logs, load, evict, stop)
+    verbs: tuple[Callable[..., int], ...] = (
+        validate,
+        schema,
+        status,
+        explain,
+        budget,
+        logs,
+        load,
+        evict,
+        stop,
+    )
     for place, verb in enumerate(verbs):
         app.command(verb, sort_key=place)
     return app

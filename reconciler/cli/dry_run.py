@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.cli.client import LoopClient, NotRunningError, running_url
@@ -27,24 +27,42 @@ def show_plan(
     applied = read_manifest(path, rev)
     for warning in applied.warnings:
         note(f"warning: {warning}")
-    directory = resolve(state_dir, create=False)
-    seen = _ask_loop(directory)
-    if seen is not None:
-        # Only this manifest's launches matter, and the loop may never have looked at them.
-        owners = {instance.port: instance.model for instance in seen.world.observation.instances}
-        observation = replace(seen.world.observation, preflights=_preflights(applied, owners))
-        world, now = replace(seen.world, observation=observation), seen.at
-        generation = seen.generation + (seen.digest != applied.digest)
-    else:
-        world = _observe(applied, directory)
-        now = world.observation.at
-        generation = _generation(directory / DATABASE, applied.digest)
-    made = plan(replace(applied.manifest, generation=generation), world, now)
+    seen = look(applied, resolve(state_dir, create=False))
+    made = plan(replace(applied.manifest, generation=seen.generation), seen.world, seen.at)
     if json:
         say_json(plan_json(made, applied.source))
     else:
         say(plan_text(made, applied.source, colour=colour()))
     return CHANGES if detailed_exitcode and made.steps else OK
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The world as a manifest would be planned in it."""
+
+    world: World
+    #: The reading of the clock that belongs to it.
+    at: float
+    #: The generation the manifest has, or would get.
+    generation: int
+    #: A running loop saw it; False = we looked for ourselves.
+    by_loop: bool
+
+
+def look(applied: Applied, directory: Path) -> Look:
+    """Return what the loop of the state directory sees, or, if none runs, what is seen now. Nothing is touched.
+
+    Raises CliError when the world cannot be seen.
+    """
+    seen = _ask_loop(directory)
+    if seen is None:
+        world = _observe(applied, directory)
+        return Look(world, world.observation.at, _generation(directory / DATABASE, applied.digest), False)
+    # Only this manifest's launches matter, and the loop may never have looked at them.
+    owners = {instance.port: instance.model for instance in seen.world.observation.instances}
+    observation = replace(seen.world.observation, preflights=_preflights(applied, owners))
+    generation = seen.generation + (seen.digest != applied.digest)
+    return Look(replace(seen.world, observation=observation), seen.at, generation, True)
 
 
 def _ask_loop(directory: Path) -> SeenWorld | None:

@@ -12,7 +12,17 @@ from reconciler.cli.output import UsageError
 from reconciler.render import one_line
 
 DEFAULT_PATH: Final = Path("manifests")
-VERBS: Final = ("validate", "schema", "status", "explain", "logs", "load", "evict", "stop")
+VERBS: Final = (
+    "validate",
+    "schema",
+    "status",
+    "explain",
+    "budget",
+    "logs",
+    "load",
+    "evict",
+    "stop",
+)
 
 
 def run(

@@ -9,20 +9,21 @@ from reconciler.cli.output import say_json
 
 def schema(
     which: Annotated[
-        Literal["manifest", "plan", "status"], Parameter(help="Which document it describes.")
+        Literal["manifest", "plan", "status", "budget"],
+        Parameter(help="Which document it describes."),
     ] = "manifest",
     /,
 ) -> int:
     """Print a JSON Schema.
 
-    Of the manifest, for your editor; or of the plan or the status that --json prints.
+    Of the manifest, for your editor; or of what a command prints with --json.
     """
     if which == "manifest":
         from reconciler.manifest.schema import manifest_schema
 
         say_json(manifest_schema())
     else:
-        from reconciler.render import schemas
+        from reconciler.render.schemas import SCHEMAS
 
-        say_json(schemas.plan_schema() if which == "plan" else schemas.status_schema())
+        say_json(SCHEMAS[which]())
     return 0

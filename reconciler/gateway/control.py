@@ -42,6 +42,7 @@ class Control:
             Route("/api/v1/status", self._view(self.views.status)),
             Route("/api/v1/plan", self._view(self.views.plan)),
             Route("/api/v1/world", self._view(self.views.world)),
+            Route("/api/v1/budget", self._view(self.views.budget)),
             Route("/api/v1/models/{name:path}/load", self.load, methods=["POST"]),
             Route("/api/v1/models/{name:path}/evict", self.evict, methods=["POST"]),
             Route("/api/v1/stop", self.stop, methods=["POST"]),

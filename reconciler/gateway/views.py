@@ -19,17 +19,19 @@ class Views:
     status: View
     plan: View
     world: View
+    budget: View
 
 
 def standard_views() -> Views:
     """Return the documents whose schemas lie in `schemas/`."""
-    from reconciler.render import plan_json, status_json
+    from reconciler.render import budget_json, plan_json, status_json
     from reconciler.wire import world_to_json
 
     return Views(
         status=status_json,
         plan=lambda snapshot, _now: plan_json(snapshot.plan, snapshot.applied.source),
         world=lambda snapshot, _now: world_to_json(snapshot),
+        budget=lambda snapshot, _now: budget_json(snapshot),
     )
 
 

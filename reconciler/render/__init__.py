@@ -1,5 +1,7 @@
 """Plan and status as text or JSON: the only place that builds sentences from them."""
 
+from reconciler.render.budget_document import budget, budget_json
+from reconciler.render.budget_text import budget_text
 from reconciler.render.explain_text import explain_text
 from reconciler.render.paint import one_line
 from reconciler.render.plan_document import plan_json
@@ -10,6 +12,9 @@ from reconciler.render.status_text import status_text
 
 __all__ = [
     "FORMAT_VERSION",
+    "budget",
+    "budget_json",
+    "budget_text",
     "explain_text",
     "one_line",
     "plan_json",

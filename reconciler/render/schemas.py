@@ -5,11 +5,13 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -26,6 +28,19 @@ def plan_schema() -> dict[str, Any]:
 def status_schema() -> dict[str, Any]:
     """Return the schema of the document that `reconcile status --json` prints."""
     return _schema(StatusDocument, "status.v1.json", "The status of reconcile")
+
+
+def budget_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile budget --json` prints."""
+    return _schema(BudgetDocument, "budget.v1.json", "The memory budget of reconcile")
+
+
+#: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
+SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
+    "plan": plan_schema,
+    "status": status_schema,
+    "budget": budget_schema,
+}
 
 
 def _schema(shape: type[Document], file: str, title: str) -> dict[str, Any]:
@@ -55,8 +70,8 @@ def _drop_titles(node: Any) -> None:
 def main(arguments: list[str]) -> int:
     """`--check` or `--write` the committed schemas; return the exit status."""
     texts = {
-        FOLDER / name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        for name, schema in (("plan.v1.json", plan_schema()), ("status.v1.json", status_schema()))
+        FOLDER / f"{name}.v1.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+        for name, schema in SCHEMAS.items()
     }
     if arguments == ["--write"]:
         FOLDER.mkdir(exist_ok=True)

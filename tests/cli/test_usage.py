@@ -12,6 +12,7 @@ from golden_files import assert_golden
 from reconciler.cli import main
 from reconciler.cli.output import colour
 from reconciler.cli.run import VERBS
+from reconciler.render.schemas import SCHEMAS
 
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
@@ -96,7 +97,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{reconciler.__version__}\n"
 
 
-@pytest.mark.parametrize("which", ["manifest", "plan", "status"])
+@pytest.mark.parametrize("which", ["manifest", *SCHEMAS])
 def test_schema_prints_the_committed_file(which: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", which]) == 0
     committed = Path(__file__).parents[2] / "schemas" / f"{which}.v1.json"

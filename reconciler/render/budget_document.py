@@ -1,0 +1,163 @@
+"""The memory budget of a manifest: what every model takes, what there is, and what fits together."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reconciler.core import book
+from reconciler.core.account import breakdown
+from reconciler.core.diff import Row, compare
+from reconciler.core.memory import Estimate, Memory
+from reconciler.core.plan import plan
+from reconciler.core.types import Account, Instance, Manifest, Preflight, Residency, World
+from reconciler.render.budget_fit import beside, bytes_of, most_of, together, two_largest
+from reconciler.render.budget_shapes import (
+    BudgetDocument,
+    BudgetMachineDocument,
+    BudgetModelDocument,
+    BudgetState,
+    PartsDocument,
+    SeenBy,
+    TotalsDocument,
+)
+from reconciler.render.plan_document import as_json, git_document
+from reconciler.render.shapes import OriginDocument
+
+if TYPE_CHECKING:
+    from reconciler.board import Snapshot
+    from reconciler.manifest.applied import Source
+
+
+def budget_json(snapshot: "Snapshot") -> dict[str, Any]:
+    """Return the document of `schemas/budget.v1.json` for what a running loop sees."""
+    applied = snapshot.applied
+    return as_json(budget(applied.manifest, snapshot.world, applied.source, "loop"))
+
+
+def budget(manifest: Manifest, world: World, source: "Source", seen_by: SeenBy) -> BudgetDocument:
+    """Return the budget of a manifest in a world; `source` names the manifest for people. Bytes, None = unknown."""
+    seen = world.observation
+    table = compare(manifest, world, seen.at)
+    account = plan(manifest, world, seen.at).account
+    models = [_model(row) for row in table.rows] + [_stray(s) for s in table.strays]
+    stay = (Residency.PINNED, Residency.WARM)
+    return BudgetDocument(
+        seen_by=seen_by,
+        manifest=OriginDocument(source.path, manifest.generation, git_document(source)),
+        machine=_machine(manifest, seen.memory, account, seen.instances),
+        models=tuple(sorted(models, key=lambda m: (m.name, m.residency is None))),
+        totals=_totals(table.rows, models),
+        pinned=together([r for r in table.rows if r.pinned], account.budget),
+        pinned_and_warm=together([r for r in table.rows if r.spec.residency in stay], account.budget),
+        all=together(table.rows, account.budget),
+        two_largest=two_largest(table.rows, account.budget),
+        beside=tuple(beside(row, table, account.free) for row in table.rows if _could_come(row)),
+    )
+
+
+def _could_come(row: Row) -> bool:
+    startable = row.preflight is None or row.preflight.reason is None
+    return row.instance is None and row.need is not None and startable
+
+
+def _model(row: Row) -> BudgetModelDocument:
+    return BudgetModelDocument(
+        name=row.name,
+        state=_state(row.instance),
+        residency=row.spec.residency.value,
+        priority=row.spec.priority,
+        stated=row.spec.steady,
+        hint=_hint(row.preflight, row.size),
+        bytes=_bytes(row),
+    )
+
+
+def _bytes(row: Row) -> PartsDocument:
+    parts = _parts(row)
+    ready = row.instance is not None and row.instance.ready
+    return PartsDocument(
+        weights=parts.weights,
+        context=parts.context,
+        overhead=None if parts.compute is None else parts.compute + parts.cache + parts.overhead,
+        peak=row.need,
+        measured=_measured(row),
+        charged=row.charge if ready else row.size,
+    )
+
+
+def _parts(row: Row) -> Estimate:
+    parts = row.preflight.parts if row.preflight is not None else None
+    if parts is None:
+        return Estimate()
+    said = row.entry.said if row.entry is not None else None
+    return parts if said is None else book.corrected(parts, said)
+
+
+def _measured(row: Row) -> int | None:
+    held = [row.entry.peak] if row.entry is not None and row.entry.peak > 0 else []
+    if row.instance is not None and row.instance.digest == row.spec.digest:
+        held += [now for now in (book.held(row.instance),) if now is not None]
+    return max(held, default=None)
+
+
+def _hint(preflight: Preflight | None, size: int | None) -> str:
+    """Return what to write where the size is unknown, else why the model could not be started."""
+    if preflight is not None and preflight.reason is not None:
+        return f"{preflight.reason}: {preflight.message}"
+    if size is not None:
+        return ""
+    return (preflight.message if preflight is not None else "") or "give memory.steady"
+
+
+def _state(instance: Instance | None) -> BudgetState:
+    if instance is None:
+        return "cold"
+    if instance.broken:
+        return "broken"
+    return "ready" if instance.ready else "loading"
+
+
+def _stray(instance: Instance) -> BudgetModelDocument:
+    """Return a process that no model of the manifest accounts for: it has the memory until it is gone."""
+    charged, held = book.stray_charge(instance), book.held(instance)
+    return BudgetModelDocument(
+        name=instance.model,
+        state=_state(instance),
+        residency=None,
+        priority=None,
+        stated=None,
+        hint="",
+        bytes=PartsDocument(None, None, None, peak=None, measured=held, charged=charged),
+    )
+
+
+def _totals(rows: Sequence[Row], models: Iterable[BudgetModelDocument]) -> TotalsDocument:
+    named = [m.bytes for m in models if m.residency is not None]
+    kinds = ("weights", "context", "overhead", "measured")
+    sums = {kind: sum(getattr(b, kind) or 0 for b in named) for kind in kinds}
+    lacking = [k for k in (*kinds, "peak", "charged") if any(getattr(b, k) is None for b in named)]
+    return TotalsDocument(
+        PartsDocument(**sums, peak=most_of(rows), charged=bytes_of(rows)), incomplete=tuple(sorted(lacking))
+    )
+
+
+def _machine(
+    manifest: Manifest, memory: Memory, account: Account, instances: Iterable[Instance]
+) -> BudgetMachineDocument:
+    marks, whole = manifest.watermarks, memory.total
+    rest = breakdown(memory, instances)
+    return BudgetMachineDocument(
+        total=book.total(manifest, memory),
+        reserve=book.reserve(manifest, memory),
+        soft=None if marks is None or whole is None else int(whole * marks.soft),
+        hard=None if marks is None or whole is None else int(whole * marks.hard),
+        gpu=memory.gpu.ceiling if memory.gpu is not None else None,
+        budget=account.budget,
+        available=memory.available,
+        held=account.held,
+        reserved=account.reserved,
+        others=rest.others if rest is not None else None,
+        unattributed=rest.unattributed if rest is not None else None,
+        headroom=account.free,
+        source=memory.source,
+        problems=memory.problems,
+    )

@@ -1,0 +1,197 @@
+"""The budget as people read it: a table, a bar, and what fits together. Written from the JSON document."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from reconciler.render.paint import Paint, one_line, painter
+from reconciler.render.units import Scale, scale_for
+
+Json = Mapping[str, Any]
+
+#: Columns of the bar.
+WIDTH: Final = 60
+#: Models in turn, the reserve, what is free; for terminals that can show them, and for all else.
+BLOCKS: Final = ("█▓▒", "░", "·")
+ASCII: Final = ("#=%", "-", ".")
+#: Names a line gives before it only counts.
+_NAMED: Final = 6
+_KINDS: Final = ("weights", "context", "overhead", "peak", "measured", "charged")
+_HEAD: Final = (
+    "MODEL",
+    "STATE",
+    "RESIDENCY",
+    "WEIGHTS",
+    "KV",
+    "OVERHEAD",
+    "LOAD PEAK",
+    "MEASURED",
+    "CHARGED",
+)
+_STATE_COLOURS: Final = {"ready": "green", "loading": "yellow", "broken": "red"}
+
+
+def budget_text(budget: Json, *, colour: bool = False, blocks: bool = False) -> str:
+    """Return the budget document as text without a final newline; `blocks` = the output can show them."""
+    paint = painter(colour)
+    machine = budget["machine"]
+    scale = scale_for(
+        [machine["total"] if machine["total"] is not None else budget["totals"]["bytes"]["charged"]]
+    )
+    lines = [paint(_origin(budget), "bold"), *_machine(machine, scale), ""]
+    lines += _table(budget, scale, paint)
+    lines += ["", *_bar(budget, scale, BLOCKS if blocks else ASCII), ""]
+    lines += _fits(budget, scale, paint)
+    lines += [f"{m['name']}: {one_line(m['hint'])}" for m in budget["models"] if m["hint"]]
+    lines += [f"warning: {one_line(problem)}" for problem in machine["problems"]]
+    return "\n".join(lines)
+
+
+def _origin(budget: Json) -> str:
+    manifest = budget["manifest"]
+    git = manifest["git"]
+    commit = f"  git {git['commit']}{'+dirty' if git['dirty'] else ''}" if git else ""
+    seen = (
+        "as the running loop sees it" if budget["seen_by"] == "loop" else "no loop runs: read from the files"
+    )
+    return f"manifest {manifest['path']}  generation {manifest['generation']}{commit}  ({seen})"
+
+
+def _machine(machine: Json, scale: Scale) -> list[str]:
+    """Return what there is, and what is in use of it; what is not known of a machine is left out."""
+    there = [
+        ("total", "total"),
+        ("reserve", "reserve"),
+        ("soft", "soft"),
+        ("hard", "hard"),
+        ("gpu", "GPU ceiling"),
+    ]
+    used = [
+        ("held", "held"),
+        ("reserved", "reserved"),
+        ("others", "others"),
+        ("unattributed", "unattributed"),
+    ]
+    shown = [("total", "total"), ("reserve", "reserve"), ("held", "held")]
+    lines = []
+    for label, names, last in (
+        ("machine", there, ("budget", "budget")),
+        ("in use", used, ("headroom", "headroom")),
+    ):
+        kept = [pair for pair in names if machine[pair[0]] is not None or pair in shown]
+        words = [f"{scale.number(machine[key])} {name}" for key, name in (*kept, last)]
+        words[0] = (
+            words[0].replace(" ", f" {scale.name} ", 1) if machine[kept[0][0]] is not None else words[0]
+        )
+        lines.append(f"{label:<8} " + "   ".join(words))
+    return lines
+
+
+def _table(budget: Json, scale: Scale, paint: Paint) -> list[str]:
+    rows = [_HEAD, *(_cells(model, scale) for model in budget["models"])]
+    if len(budget["models"]) > 1:
+        rows.append(_total_cells(budget["totals"], scale))
+    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEAD))]
+    lines = []
+    for row in rows:
+        texts = [
+            f"{cell:<{w}}" if n < 3 else f"{cell:>{w}}"
+            for n, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        texts[1] = paint(texts[1], _STATE_COLOURS[row[1]]) if row[1] in _STATE_COLOURS else texts[1]
+        lines.append("  ".join(texts).rstrip())
+    return [paint(lines[0], "bold"), *lines[1:]]
+
+
+def _cells(model: Json, scale: Scale) -> tuple[str, ...]:
+    bytes_ = model["bytes"]
+    # What a stated size consists of is not known and need not be; an unknown size has to be given.
+    unknown = "?" if bytes_["charged"] is None else "-"
+    sizes = [unknown if bytes_[kind] is None else scale.size(bytes_[kind]) for kind in _KINDS]
+    if bytes_["measured"] is None:
+        sizes[_KINDS.index("measured")] = "-"
+    return (model["name"], model["state"], model["residency"] or "not in manifest", *sizes)
+
+
+def _total_cells(totals: Json, scale: Scale) -> tuple[str, ...]:
+    """Return the sums; one that lacks an unknown part carries a plus: it is at least that."""
+    sizes = []
+    for kind in _KINDS:
+        lacks = kind in totals["incomplete"]
+        text = scale.size(totals["bytes"][kind])
+        sizes.append(("-" if totals["bytes"][kind] == 0 else f"{text}+") if lacks else text)
+    return ("total", "", "", *sizes)
+
+
+def _bar(budget: Json, scale: Scale, signs: tuple[str, str, str]) -> list[str]:
+    """Return the memory as one line, and below it what each stretch stands for.
+
+    Shown are the models that are loaded or that the manifest wants loaded from the start.
+    """
+    machine = budget["machine"]
+    shown = [
+        m
+        for m in budget["models"]
+        if m["bytes"]["charged"] and (m["state"] != "cold" or m["residency"] in ("pinned", "warm"))
+    ]
+    if machine["total"] is None or machine["reserve"] is None:
+        return ["memory   the machine's memory is unknown: " + one_line(machine["source"])]
+    models, reserve, free = signs
+    parts = [(m["name"], m["bytes"]["charged"], models[n % len(models)]) for n, m in enumerate(shown)]
+    left = machine["total"] - machine["reserve"] - sum(size for _, size, _ in parts)
+    parts += [("free", max(0, left), free), ("reserve", machine["reserve"], reserve)]
+    legend = [f"{sign} {name} {scale.size(size)}" for name, size, sign in parts if size]
+    if left < 0:
+        legend.append(f"over by {scale.size(-left)}")
+    if len(parts) - 2 > _NAMED:
+        rest = parts[_NAMED:-2]
+        legend[_NAMED : len(parts) - 2] = [f"{len(rest)} more {scale.size(sum(size for _, size, _ in rest))}"]
+    return [f"memory   [{_drawn(parts)}]", "         " + "  ".join(legend)]
+
+
+def _drawn(parts: Sequence[tuple[str, int, str]]) -> str:
+    """Return the bar: each part from its start to its end on one scale, so that errors of rounding do not add up."""
+    whole = sum(size for _, size, _ in parts) or 1
+    drawn, done = "", 0
+    for _, size, sign in parts:
+        done += size
+        drawn += sign * (round(done * WIDTH / whole) - len(drawn))
+    return drawn.ljust(WIDTH)
+
+
+def _fits(budget: Json, scale: Scale, paint: Paint) -> list[str]:
+    lines = []
+    for key, label in (("pinned", "pinned"), ("pinned_and_warm", "pinned + warm"), ("all", "all models")):
+        fit = budget[key]
+        if fit["models"] and (key == "pinned" or fit["models"] != budget["pinned"]["models"]):
+            lines.append(f"{label:<14} {_verdict(fit, budget['machine']['budget'], scale, paint)}")
+    pair = budget["two_largest"]
+    if pair and pair["fits"] is False:
+        never = paint("never together", "yellow")
+        lines.append(
+            f"{'two largest':<14} {' and '.join(pair['models'])}: {never}, {scale.size(pair['short'])} short"
+        )
+    fitting = [f["models"][0] for f in budget["beside"] if f["fits"]]
+    lacking = [
+        f"{f['models'][0]} ({scale.size(f['short'])} short)" for f in budget["beside"] if f["fits"] is False
+    ]
+    if fitting:
+        lines.append(f"{'fits now':<14} {_named(fitting)}, each beside what is loaded")
+    if lacking:
+        lines.append(f"{'not now':<14} {_named(lacking)}")
+    return lines
+
+
+def _verdict(fit: Json, budget: int | None, scale: Scale, paint: Paint) -> str:
+    if fit["unknown"]:
+        return f"cannot be told: the size of {_named(fit['unknown'])} is unknown"
+    if fit["fits"] is None:
+        return f"need {scale.size(fit['need'])} together; the budget is unknown"
+    figures = f"need {scale.size(fit['need'])} of {scale.size(budget)}"
+    if fit["fits"]:
+        return f"{paint('fit together', 'green')}: {figures}"
+    return f"{paint('do not fit together', 'red')}: {figures}, {scale.size(fit['short'])} short"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,256 @@
+"""The budget of a manifest: its figures, what fits together, and how people read it."""
+
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from golden_files import assert_golden
+from reconciler.core.memory import Estimate, GpuPool, HostUse, MappedFile, Memory, Said, Watermarks
+from reconciler.core.plan import plan
+from reconciler.core.types import LedgerEntry, Manifest, Outcome, Preflight, Residency, World
+from reconciler.manifest.applied import Source
+from reconciler.render import budget, budget_text, schemas
+from reconciler.render.budget_text import WIDTH
+from reconciler.render.plan_document import as_json
+from worlds import GIB, MIB, NOW, manifest, model, pinned, running, warm, world
+
+SOURCE = Source("manifests/", git_commit="3f2c1ab")
+
+
+def document(manifest: Manifest, world: World, seen_by: Any = "files") -> dict[str, Any]:
+    made = unchecked(manifest, world, seen_by)
+    jsonschema.Draft202012Validator(schemas.budget_schema()).validate(made)
+    return made
+
+
+def unchecked(manifest: Manifest, world: World, seen_by: Any = "files") -> dict[str, Any]:
+    return as_json(budget(manifest, world, SOURCE, seen_by))
+
+
+def gib(count: float) -> int:
+    return int(count * GIB)
+
+
+def desk() -> tuple[Manifest, World]:
+    """Five models on 64 GiB: one pinned and loaded, one warm, one that peaks, one nobody knows the size of."""
+    chat = Estimate(gib(40), gib(2.5), gib(0.4), 0, gib(0.1), loading=gib(1))
+    embed = Estimate(gib(1), gib(0.1), gib(0.05), gib(0.1), gib(0.02))
+    preflights = (
+        Preflight("chat", steady=chat.steady, peak=chat.peak, parts=chat, build="b1"),
+        Preflight("embed", steady=embed.steady, peak=embed.peak, parts=embed),
+        Preflight("gone", "NotStartable", "the weights /w/gone.gguf do not exist"),
+        Preflight("vision", message="give context.max_tokens, or memory.steady"),
+    )
+    entries = (
+        LedgerEntry("chat", "chat-v1", gib(42), build="b1", said=Said(context=gib(2.6))),
+        LedgerEntry("embed", "embed-v1", gib(1.1)),
+    )
+    wanted = manifest(
+        pinned("chat", None),
+        model("coder", 20 * 1024, peak=gib(24)),
+        warm("embed", None),
+        model("gone", 1024),
+        model("vision", None),
+        mib=64 * 1024,
+        reserve=0.1,
+        generation=7,
+    )
+    return wanted, world(
+        running("chat", 42 * 1024),
+        running("old", 512),
+        preflights=preflights,
+        ledger=entries,
+        total_mib=64 * 1024,
+        available_mib=20 * 1024,
+    )
+
+
+def described(manifest: Manifest, world: World) -> tuple[Manifest, World]:
+    """The same with everything a machine may tell: watermarks, a GPU, other programs, a probe that failed."""
+    memory = Memory(
+        gib(64),
+        gib(19),
+        "/proc/meminfo",
+        host=HostUse(gib(64), gib(19), programs=gib(43), kernel=gib(1), pools=0),
+        gpu=GpuPool(gib(56), gib(1), "test"),
+        problems=("/proc/pressure/memory is not there",),
+    )
+    seen = replace(world.observation, memory=memory)
+    return replace(manifest, watermarks=Watermarks()), replace(world, observation=seen)
+
+
+def test_the_parts_of_every_model_are_told_apart() -> None:
+    models = {m["name"]: m for m in document(*desk())["models"]}
+    assert models["chat"]["bytes"] == {
+        "weights": gib(40),
+        "context": gib(2.6),  # what the engine said it took counts more than the estimate
+        "overhead": gib(0.4) + gib(0.1),
+        "peak": models["chat"]["bytes"]["charged"] + gib(1),
+        "measured": gib(42),
+        "charged": gib(40) + gib(2.6) + gib(0.4) + gib(0.1),
+    }
+    assert models["embed"]["bytes"]["overhead"] == gib(0.05) + gib(0.1) + gib(0.02)
+    assert models["coder"]["bytes"] == {
+        "weights": None,
+        "context": None,
+        "overhead": None,
+        "peak": gib(24),
+        "measured": None,
+        "charged": gib(20),
+    }
+    assert (models["coder"]["stated"], models["chat"]["stated"]) == (gib(20), None)
+    assert [(n, m["state"], m["residency"]) for n, m in models.items() if m["state"] != "cold"] == [
+        ("chat", "ready", "pinned"),
+        ("old", "ready", None),
+    ]
+
+
+def test_what_is_unknown_is_null_with_the_key_to_give_and_never_nothing() -> None:
+    made = document(*desk())
+    vision = next(m for m in made["models"] if m["name"] == "vision")
+    assert set(vision["bytes"].values()) == {None}
+    assert vision["hint"] == "give context.max_tokens, or memory.steady"
+    assert next(m for m in made["models"] if m["name"] == "gone")["hint"].startswith(
+        "NotStartable: the weights"
+    )
+    assert made["all"]["fits"] is None
+    assert made["all"]["unknown"] == ["vision"]
+    assert "charged" in made["totals"]["incomplete"]
+    bare = document(manifest(model("bare", None)), world())
+    assert bare["models"][0]["hint"] == "give memory.steady"
+    row = next(line for line in budget_text(made).splitlines() if line.startswith("vision "))
+    assert row.split() == ["vision", "cold", "on_demand", "?", "?", "?", "?", "-", "?"]
+
+
+def test_the_account_is_the_plans() -> None:
+    wanted, seen = desk()
+    machine = document(wanted, seen)["machine"]
+    account = plan(wanted, seen, NOW).account
+    assert (machine["budget"], machine["held"], machine["reserved"], machine["headroom"]) == (
+        account.budget,
+        account.held,
+        account.reserved,
+        account.free,
+    )
+    assert machine["total"] == gib(64)
+    assert machine["reserve"] == int(gib(64) * 0.1)
+
+
+def test_watermarks_gpu_others_and_the_rest_are_shown_where_they_are_known() -> None:
+    machine = document(*described(*desk()))["machine"]
+    assert (machine["soft"], machine["hard"], machine["gpu"]) == (gib(48), int(gib(64) * 0.85), gib(56))
+    assert machine["others"] == gib(43) - gib(42.5)
+    assert machine["unattributed"] == gib(64) - gib(19) - gib(43) - gib(1)
+    plain = document(*desk())["machine"]
+    assert {plain[key] for key in ("soft", "hard", "gpu", "others", "unattributed")} == {None}
+
+
+@pytest.mark.parametrize(
+    ("models", "mib", "expected"),
+    [
+        ((pinned("a", 500), pinned("b", 400)), 900, True),
+        ((pinned("a", 500), pinned("b", 400)), 899, False),
+        # The last to load needs its peak while the others are there.
+        ((pinned("a", 500), pinned("b", 400, peak=450 * MIB)), 949, False),
+        ((pinned("a", 500), pinned("b", 400, peak=450 * MIB)), 950, True),
+        ((pinned("a", 500), pinned("b", None)), 900, None),
+        ((warm("a", 500),), 100, True),
+    ],
+)
+def test_whether_all_pinned_models_fit_together(models: Any, mib: int, expected: bool | None) -> None:
+    made = document(manifest(*models, mib=mib), world())
+    assert made["pinned"]["fits"] is expected
+    if expected is False:
+        assert made["pinned"]["short"] == made["pinned"]["need"] - mib * MIB
+        assert "do not fit together" in budget_text(made)
+
+
+def test_a_file_that_two_models_map_counts_once() -> None:
+    files = (MappedFile("8:1:1", 300 * MIB),)
+    preflights = [Preflight(name, files=files) for name in ("a", "b")]
+    made = document(manifest(pinned("a", 400), pinned("b", 400), mib=500), world(preflights=preflights))
+    assert (made["pinned"]["need"], made["pinned"]["fits"]) == (500 * MIB, True)
+    assert made["totals"]["bytes"]["charged"] == 500 * MIB
+    alone = world(running("a", 400, files=files), preflights=preflights)
+    beside = document(manifest(model("a", 400), model("b", 400), mib=500), alone)["beside"]
+    assert [(f["models"], f["need"], f["fits"]) for f in beside] == [(["b"], 100 * MIB, True)]
+
+
+def test_the_two_largest_that_never_stand_together_are_named() -> None:
+    made = document(manifest(model("a", 600), model("b", 500), model("c", 10)), world())
+    assert made["two_largest"]["models"] == ["a", "b"]
+    assert "a and b: never together, 100 MiB short" in budget_text(made)
+    fitting = document(manifest(model("a", 600), model("b", 400)), world())
+    assert fitting["two_largest"]["fits"] is True
+    assert "never together" not in budget_text(fitting)
+    assert document(manifest(model("a", 600)), world())["two_largest"] is None
+
+
+sizes = st.lists(st.one_of(st.none(), st.integers(1, 600)), min_size=1, max_size=6)
+
+
+@given(sizes, st.sets(st.integers(0, 5)), st.integers(50, 1500))
+def test_a_model_said_to_fit_now_is_loaded_by_the_plan_without_an_eviction(
+    mibs: list[int | None], loaded: set[int], mib: int
+) -> None:
+    """What the budget promises is what the plan then does."""
+    models = [model(f"m{n}", size) for n, size in enumerate(mibs)]
+    instances = [running(f"m{n}", mibs[n]) for n in loaded if n < len(mibs) and mibs[n] is not None]
+    assume(sum(i.committed or 0 for i in instances) <= mib * MIB)  # else the plan evicts whatever comes
+    seen = world(*instances)
+    made = unchecked(manifest(*models, mib=mib), seen)
+    for fit in made["beside"]:
+        name = fit["models"][0]
+        asked = [replace(m, residency=Residency.WARM) if m.name == name else m for m in models]
+        planned = plan(manifest(*asked, mib=mib), seen, NOW)
+        verdict = planned.verdict(name)
+        assert verdict is not None
+        assert (verdict.outcome is Outcome.LOAD) is fit["fits"]
+
+
+@given(sizes, st.integers(1, 3000), st.sampled_from([0.0, 0.1, 0.5]))
+def test_the_bar_is_always_as_wide_and_no_figure_is_nothing(
+    mibs: list[int | None], mib: int, reserve: float
+) -> None:
+    models = [warm(f"m{n}", size) for n, size in enumerate(mibs)]
+    text = budget_text(unchecked(manifest(*models, mib=mib, reserve=reserve), world()))
+    bar = next(line for line in text.splitlines() if line.startswith("memory   ["))
+    assert len(bar) == len("memory   []") + WIDTH
+    unknown = [f"m{n}" for n, size in enumerate(mibs) if size is None]
+    rows = {line.split()[0]: line for line in text.splitlines() if line.startswith("m") and " cold " in line}
+    assert [name for name, row in rows.items() if row.endswith("?")] == unknown
+
+
+def test_as_people_read_it() -> None:
+    wanted, seen = described(*desk())
+    assert_golden("budget.txt", budget_text(document(wanted, seen, "loop")) + "\n")
+
+
+def test_on_a_terminal_with_blocks() -> None:
+    assert_golden("budget-blocks.txt", budget_text(document(*desk()), blocks=True) + "\n")
+
+
+def test_before_anything_runs_and_with_nothing_known() -> None:
+    wanted, seen = desk()
+    empty = replace(
+        seen,
+        ledger=(),
+        observation=replace(seen.observation, instances=(), memory=Memory(None, None, "no /proc")),
+    )
+    text = budget_text(document(replace(wanted, memory=None), empty))
+    assert_golden("budget-blind.txt", text + "\n")
+    many = manifest(*(warm(f"m{n:02}", 10 + n) for n in range(12)), mib=200)
+    assert_golden("budget-many.txt", budget_text(document(many, world())) + "\n")
+
+
+def test_colour_adds_codes_and_nothing_else() -> None:
+    import re
+
+    made = document(*desk())
+    coloured = budget_text(made, colour=True)
+    assert "\x1b[32mready\x1b[0m" in coloured.replace(" ", "")
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == budget_text(made)
