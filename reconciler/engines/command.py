@@ -11,6 +11,7 @@ from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import placeholders, programs
 from reconciler.engines.base import Command, Finding, Probe
+from reconciler.engines.command_size import judge
 from reconciler.engines.exits import explain_exit
 from reconciler.engines.health import ask_health
 
@@ -23,17 +24,6 @@ def _words(spec: LaunchSpec) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("args",), word
     for name, value in spec.env:
         yield ("env", name), value
-
-
-def _weights_problem(weights: str) -> str | None:
-    try:
-        if Path(weights).is_dir():
-            return None if any(Path(weights).iterdir()) else f"the weights folder {weights} is empty"
-        return None if Path(weights).stat().st_size else f"the weights file {weights} is empty"
-    except FileNotFoundError:
-        return f"the weights {weights} do not exist"
-    except OSError as error:
-        return f"the weights {weights} cannot be read: {error.strerror}"
 
 
 class CommandEngine:
@@ -75,11 +65,10 @@ class CommandEngine:
         return tuple(findings)
 
     def preflight(self, spec: LaunchSpec) -> Preflight:
-        """Say whether program, folder and weights are there. The size is for the manifest to state."""
-        problem = self._problem(spec)
-        if problem is None:
-            return Preflight(spec.model)
-        return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
+        """Say whether program, folder and weights are there. The size is for the manifest to state. Reads files."""
+        if problem := self._problem(spec):
+            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
+        return judge(spec, spec.weights) if spec.weights is not None else Preflight(spec.model)
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if not spec.command:
@@ -89,9 +78,7 @@ class CommandEngine:
         if not os.access(spec.cwd, os.X_OK):
             return f"the working directory {spec.cwd} may not be entered"
         program = spec.command[0]
-        if programs.resolve(spec, program) is None:
-            return programs.why_not(spec, program)
-        return _weights_problem(spec.weights) if spec.weights is not None else None
+        return programs.why_not(spec, program) if programs.resolve(spec, program) is None else None
 
     def command(self, spec: LaunchSpec, port: int) -> Command:
         """Return the command line with `port` and the other placeholders filled in. No shell sees it."""

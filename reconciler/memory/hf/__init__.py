@@ -1,0 +1,26 @@
+"""Hugging Face and MLX models: a folder of `.safetensors` files and a `config.json`. All of it is untrusted input."""
+
+from reconciler.memory.hf.cache import StatCache
+from reconciler.memory.hf.config import HfShape, Layer, Quantization, read_shape
+from reconciler.memory.hf.estimate import estimate, load_extra
+from reconciler.memory.hf.kv import Runtime, kv_bytes
+from reconciler.memory.hf.safetensors import Safetensors, read_safetensors
+from reconciler.memory.hf.weights import HfWeights, WeightsError, find_model, holds_safetensors
+
+__all__ = [
+    "HfShape",
+    "HfWeights",
+    "Layer",
+    "Quantization",
+    "Runtime",
+    "Safetensors",
+    "StatCache",
+    "WeightsError",
+    "estimate",
+    "find_model",
+    "holds_safetensors",
+    "kv_bytes",
+    "load_extra",
+    "read_safetensors",
+    "read_shape",
+]
