@@ -129,7 +129,7 @@ def test_headers_must_say_what_the_names_say(tmp_path: Path) -> None:
     rewrite(third, ["c"], no=2, count=4)
     assert refusal(first).startswith(f"{third} is part 3 of 4 by its header")
     rewrite(third, ["c"])
-    assert refusal(first).startswith(f"{third} is part of unknown number of none by its header")
+    assert refusal(first).startswith(f"{third} is part of unknown number of 0 by its header")
     rewrite(third, ["c", "d"], no=2, count=3)
     assert refusal(first) == f"{first} has 3 tensors by its header, but its 3 parts have 4"
     rewrite(third, ["b"], no=2, count=3)
@@ -143,7 +143,7 @@ def test_headers_must_say_what_the_names_say(tmp_path: Path) -> None:
 
 def test_a_part_that_is_not_named_like_one(tmp_path: Path) -> None:
     first = write_part(tmp_path, 1, 3, names=[], total=3).rename(tmp_path / "model.gguf")
-    assert "is part 1 of 3 and not named like one" in refusal(first)
+    assert "is part 1 of 3 but not named like one" in refusal(first)
 
 
 def test_a_name_with_an_impossible_number(tmp_path: Path) -> None:

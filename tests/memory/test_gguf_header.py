@@ -111,8 +111,8 @@ def test_a_type_that_is_not_known_hides_nothing() -> None:
     found = parsed(whole({}, tensors, data=600))
     assert [t.size for t in found.tensors] == [None, 128, None, None]
     assert found.oddities == (
-        "1 tensors have type 31, which is not known: their size is told by their places",
-        "2 tensors have type 99, which is not known: their size is told by their places",
+        "1 tensor has type 31, which is not known: sizes are told by places",
+        "2 tensors have type 99, which is not known: sizes are told by places",
     )
     assert tensor_bytes(found.tensors, 600) == (600 - 448) + 128 + (384 - 128) + (448 - 384)
 
@@ -133,7 +133,7 @@ def test_what_can_be_passed_over_is_noted() -> None:
         "key 'general.author' is not UTF-8",
         "a key is not UTF-8",
         "the text of key 'tokenizer.huggingface.json' is passed over: 70000 bytes",
-        "there are 1 gaps between the tensors",
+        "gaps between the tensors: 1",
     )
 
 
@@ -238,6 +238,14 @@ def test_what_is_no_weights_is_named(tmp_path: Path, name: str) -> None:
         read_header(path)
     assert reason in str(raised.value)
     assert str(raised.value).startswith(f"{path} ")
+
+
+def test_a_sentence_is_short_whatever_the_file_says() -> None:
+    name = "\n\x1b[31m" + "x" * 60_000
+    with pytest.raises(WeightsError) as raised:
+        parsed(whole([(name, scalar(U8, 1)), (name, scalar(U8, 1))]))
+    assert len(str(raised.value)) < 200
+    assert str(raised.value).isprintable()
 
 
 def test_a_file_cut_anywhere_is_truncated() -> None:

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 from reconciler.memory.gguf.header import Header, Value
 from reconciler.memory.gguf.lookalike import other_file
 from reconciler.memory.gguf.notes import Notes
-from reconciler.memory.gguf.reader import Reader, Unreadable, WeightsError
+from reconciler.memory.gguf.reader import Reader, Unreadable, WeightsError, damaged, shown, truncated
 from reconciler.memory.gguf.tensors import check_places, read_tensors
 from reconciler.memory.gguf.values import read_keys
 
@@ -60,7 +60,7 @@ def _counts(head: bytes, size: int) -> tuple[int, int, int]:
     if problem:
         raise WeightsError(problem)
     if len(head) < _START.size:
-        raise WeightsError(f"is truncated: it ends after {size} bytes, within its header")
+        raise truncated(f"it ends after {size} bytes, within its header")
     _, version, tensors, keys = _START.unpack_from(head)
     if version not in (2, 3):
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in (1, 2, 3)
@@ -69,9 +69,9 @@ def _counts(head: bytes, size: int) -> tuple[int, int, int]:
         advice = "get a newer file" if version == 1 else "it is damaged, or newer than this program"
         raise WeightsError(f"has GGUF version {version}; 2 and 3 are known: {advice}")
     if tensors > _MOST_TENSORS or keys > _MOST_KEYS:
-        raise WeightsError(f"has a damaged header: {tensors} tensors, {keys} keys")
+        raise damaged(f"{tensors} tensors, {keys} keys")
     if size < _START.size + tensors * _LEAST_TENSOR + keys * _LEAST_KEY:
-        raise WeightsError(f"is truncated: {size} bytes cannot describe {tensors} tensors and {keys} keys")
+        raise truncated(f"{size} bytes cannot describe {tensors} tensors and {keys} keys")
     return tensors, keys, version
 
 
@@ -79,5 +79,5 @@ def _alignment(keys: Mapping[str, Value]) -> int:
     """Return the bytes of which tensors begin at a multiple."""
     stated = keys.get("general.alignment", _ALIGNMENT)
     if isinstance(stated, bool) or not isinstance(stated, int) or stated <= 0 or stated & (stated - 1):
-        raise WeightsError(f"has a damaged header: general.alignment is {stated!r}, which is no power of two")
+        raise damaged(f"general.alignment is {shown(stated)}, which is no power of two")
     return stated

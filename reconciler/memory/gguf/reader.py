@@ -12,6 +12,7 @@ _CHUNK: Final = 256 << 10
 _MOST_WALKED: Final = 1 << 21
 #: Bytes of all texts that are kept: they bound the memory.
 _MOST_KEPT: Final = 8 << 20
+_SHOWN: Final = 100
 _LENGTH: Final = struct.Struct("<Q")
 
 
@@ -27,6 +28,22 @@ class Unreadable(WeightsError):
         """Return what to say of `error`; a path with a zero byte in it is a `ValueError`."""
         reason = error.strerror if isinstance(error, OSError) else None
         return cls(f"{path} cannot be read: {reason or error}")
+
+
+def shown(value: object) -> str:
+    """Return what a file says, for a sentence: on one line, without control characters, and not endless."""
+    written = repr(value)
+    return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}..."
+
+
+def damaged(what: str) -> WeightsError:
+    """Return what to say of a header that makes no sense, as a sentence without its subject."""
+    return WeightsError(f"has a damaged header: {what}; repeat the download")
+
+
+def truncated(what: str) -> WeightsError:
+    """Return what to say of a file of which the end is missing, as a sentence without its subject."""
+    return WeightsError(f"is truncated: {what}; finish or repeat the download")
 
 
 class Reader:
@@ -85,10 +102,10 @@ class Reader:
         """Return the next text, which is a `what` of at most `longest` bytes."""
         count = self.length()
         if count > longest:
-            raise WeightsError(f"has a damaged header: {what} of {count} bytes")
+            raise damaged(f"{what} of {count} bytes")
         self._kept += count
         if self._kept > _MOST_KEPT:
-            raise WeightsError(f"has a damaged header: more than {_MOST_KEPT >> 20} MiB of names and texts")
+            raise damaged(f"more than {_MOST_KEPT >> 20} MiB of names and texts")
         return self.take(count)
 
     def skip(self, count: int) -> None:
@@ -120,7 +137,7 @@ class Reader:
         """Count items that are passed one by one, each as much as it costs; of too many the header is refused."""
         self._walked += steps
         if self._walked > _MOST_WALKED:
-            raise WeightsError("has a damaged header: lists of millions of texts or arrays")
+            raise damaged("lists of millions of texts or arrays")
 
     def _need(self, count: int) -> None:
         """Make sure that the next `count` bytes are in the chunk."""
@@ -138,4 +155,4 @@ class Reader:
             raise WeightsError("became shorter while it was read")
 
     def _ends(self) -> WeightsError:
-        return WeightsError(f"is truncated: it ends after {self._size} bytes, within its header")
+        return truncated(f"it ends after {self._size} bytes, within its header")

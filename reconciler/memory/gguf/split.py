@@ -9,7 +9,7 @@ from typing import Final
 
 from reconciler.memory.gguf.header import Header, Tensor
 from reconciler.memory.gguf.notes import Notes
-from reconciler.memory.gguf.reader import WeightsError
+from reconciler.memory.gguf.reader import WeightsError, shown
 
 _SHARD: Final = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
 #: More names of missing parts than that help nobody.
@@ -79,11 +79,11 @@ def check_set(paths: Sequence[Path], headers: Sequence[Header], notes: Notes) ->
         return
     if stated not in (0, 1) and named is None:
         raise WeightsError(
-            f"{paths[0]} is part {_position(first)} of {stated} and not named like one: give the parts their names back"
+            f"{paths[0]} is part {_position(first)} of {shown(stated)} but not named like one: undo the renaming"
         )
     if max(int(stated) if isinstance(stated, int) else 0, 1) != by_name:
         raise WeightsError(
-            f"{paths[0]} is one of {stated} parts by its header, but one of {by_name} by its name"
+            f"{paths[0]} is one of {shown(stated)} parts by its header, but one of {by_name} by its name"
         )
     if len(paths) < by_name and named:
         raise lacking(paths[0], by_name, [named.part(number) for number in range(2, by_name + 1)])
@@ -96,14 +96,14 @@ def _check_parts(paths: Sequence[Path], headers: Sequence[Header], count: int) -
     for number, (path, header) in enumerate(zip(paths, headers, strict=True)):
         if header.keys.get("split.no") != number or header.keys.get("split.count") != count:
             raise WeightsError(
-                f"{path} is part {_position(header)} of {header.keys.get('split.count', 'none')} by its header: "
+                f"{path} is part {_position(header)} of {shown(header.keys.get('split.count', 0))} by its header: "
                 "it belongs to another set, or was renamed"
             )
     stated = headers[0].keys.get("split.tensors.count")
     found = sum(len(header.tensors) for header in headers)
     if stated is not None and stated != found:
         raise WeightsError(
-            f"{paths[0]} has {stated} tensors by its header, but its {count} parts have {found}"
+            f"{paths[0]} has {shown(stated)} tensors by its header, but its {count} parts have {found}"
         )
     names = {tensor.name for header in headers for tensor in header.tensors}
     if len(names) < found:

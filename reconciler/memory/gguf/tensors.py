@@ -9,7 +9,7 @@ from typing import Final
 
 from reconciler.memory.gguf.header import Tensor
 from reconciler.memory.gguf.notes import Notes
-from reconciler.memory.gguf.reader import Reader, WeightsError
+from reconciler.memory.gguf.reader import Reader, damaged, shown, truncated
 from reconciler.memory.gguf.types_table import BLOCKS
 
 #: llama.cpp takes 63 bytes; other programs write longer names.
@@ -32,18 +32,17 @@ def read_tensors(reader: Reader, count: int, notes: Notes) -> tuple[Tensor, ...]
     for _ in range(count):
         name = notes.decode(reader.text(_LONGEST_NAME, "a tensor's name"), "a tensor's name")
         if name in tensors:
-            raise WeightsError(f"has a damaged header: two tensors {name!r}")
+            raise damaged(f"two tensors {shown(name)}")
         axes = int(reader.unpack(_COUNT)[0])
         if axes > _MOST_AXES:
-            raise WeightsError(f"has a damaged header: tensor {name!r} has {axes} dimensions")
+            raise damaged(f"tensor {shown(name)} has {axes} dimensions")
         *lengths, kind, offset = map(int, reader.unpack(_RESTS[axes]))
         shape = shapes.setdefault(tuple(lengths), tuple(lengths))
         tensors[name] = Tensor(name, shape, kind, offset, _size(name, shape, kind))
     unknown = Counter(tensor.type for tensor in tensors.values() if tensor.size is None)
     for kind, number in sorted(unknown.items()):
-        notes.add(
-            f"{number} tensors have type {kind}, which is not known: their size is told by their places"
-        )
+        subject = "1 tensor has" if number == 1 else f"{number} tensors have"
+        notes.add(f"{subject} type {kind}, which is not known: sizes are told by places")
     return tuple(tensors.values())
 
 
@@ -51,16 +50,14 @@ def _size(name: str, shape: tuple[int, ...], kind: int) -> int | None:
     """Return the bytes of a tensor: whole blocks along its first axis, as `ggml_nbytes` has it."""
     elements = prod(shape)
     if elements > _MOST or max(shape, default=0) > _MOST:
-        raise WeightsError(f"has a damaged header: tensor {name!r} has the shape {list(shape)}")
+        raise damaged(f"tensor {shown(name)} has the shape {list(shape)}")
     block = BLOCKS.get(kind)
     if block is None:
         return None
     length, size = block
-    if (shape[0] if shape else 1) % length:
-        raise WeightsError(
-            f"has a damaged header: tensor {name!r} has rows of {shape[0] if shape else 1} elements, "
-            f"which its type packs by {length}"
-        )
+    row = shape[0] if shape else 1
+    if row % length:
+        raise damaged(f"tensor {shown(name)} has rows of {row} elements, which its type packs by {length}")
     return elements // length * size
 
 
@@ -71,18 +68,18 @@ def check_places(
     placed = _in_order(tensors)
     for tensor in placed:
         if tensor.offset % alignment or tensor.offset + (tensor.size or 0) > _FARTHEST:
-            raise WeightsError(f"has a damaged header: tensor {tensor.name!r} begins at byte {tensor.offset}")
+            raise damaged(f"tensor {shown(tensor.name)} begins at byte {tensor.offset}")
     gaps = 0
     for before, after in pairwise(placed):
         end = before.offset + (before.size or 0)
         if end > after.offset:
-            raise WeightsError(f"has a damaged header: tensors {before.name!r} and {after.name!r} overlap")
+            raise damaged(f"tensors {shown(before.name)} and {shown(after.name)} overlap")
         gaps += before.size is not None and after.offset - end >= alignment
     needed = max((data_offset + tensor.offset + (tensor.size or 0) for tensor in placed), default=0)
     if needed > size:
-        raise WeightsError(f"is truncated: {size} of {needed} bytes are there")
+        raise truncated(f"{size} of {needed} bytes are there")
     if gaps:
-        notes.add(f"there are {gaps} gaps between the tensors")
+        notes.add(f"gaps between the tensors: {gaps}")
 
 
 def tensor_bytes(tensors: Iterable[Tensor], data_size: int) -> int:

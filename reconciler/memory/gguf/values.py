@@ -5,7 +5,7 @@ from typing import Final
 
 from reconciler.memory.gguf.header import Array, Scalar, Value
 from reconciler.memory.gguf.notes import Notes
-from reconciler.memory.gguf.reader import Reader, WeightsError
+from reconciler.memory.gguf.reader import LONGEST_HEADER, Reader, WeightsError, damaged, shown, truncated
 
 _TEXT: Final = 8
 _ARRAY: Final = 9
@@ -45,9 +45,7 @@ def read_keys(reader: Reader, count: int, notes: Notes) -> dict[str, Value]:
     for _ in range(count):
         key = notes.decode(reader.text(_LONGEST_KEY, "a key"), "a key")
         if not key or key in keys:
-            raise WeightsError(
-                f"has a damaged header: {f'two keys {key!r}' if key else 'a key without name'}"
-            )
+            raise damaged(f"two keys {shown(key)}" if key else "a key without name")
         value = values.read(key)
         if value is not None:
             keys[key] = value
@@ -71,7 +69,7 @@ class _Values:
             return self._array(key, 1)
         layout = _NUMBERS.get(kind)
         if layout is None:
-            raise WeightsError(f"has a damaged header: key {key!r} has value type {kind}, which is not known")
+            raise damaged(f"key {shown(key)} has value type {kind}, which is not known")
         (number,) = self._reader.unpack(layout)
         return bool(number) if kind == _BOOL else number
 
@@ -83,9 +81,9 @@ class _Values:
         count = reader.peek_length()
         if count > _LONGEST_TEXT:
             reader.skip_texts(1)
-            self._notes.add(f"the text of key {key!r} is passed over: {count} bytes")
+            self._notes.add(f"the text of key {shown(key)} is passed over: {count} bytes")
             return None
-        return self._notes.decode(reader.text(_LONGEST_TEXT, "a text"), f"key {key!r}")
+        return self._notes.decode(reader.text(_LONGEST_TEXT, "a text"), f"key {shown(key)}")
 
     def _array(self, key: str, depth: int) -> Array:
         reader = self._reader
@@ -95,15 +93,13 @@ class _Values:
             return self._number_array(key, kind, layout, count)
         # Each takes at least a length: a count that the file cannot hold is refused before anything is walked.
         if count * 8 > reader.left:
-            raise WeightsError(
-                f"is truncated or damaged: key {key!r} has {count} items, more than the file holds"
-            )
+            raise _too_many(key, count)
         if kind == _TEXT:
             reader.skip_texts(count)
         elif kind != _ARRAY:
-            raise WeightsError(f"has a damaged header: key {key!r} lists values of unknown type {kind}")
+            raise damaged(f"key {shown(key)} lists values of unknown type {kind}")
         elif depth >= _DEEPEST:
-            raise WeightsError(f"has a damaged header: key {key!r} has arrays more than {_DEEPEST} deep")
+            raise damaged(f"key {shown(key)} has arrays more than {_DEEPEST} deep")
         else:
             reader.walk(count * _ARRAY_STEPS)
             for _ in range(count):
@@ -114,16 +110,19 @@ class _Values:
         reader = self._reader
         size = count * layout.size
         if size > reader.left:
-            raise WeightsError(
-                f"is truncated or damaged: key {key!r} has {count} items, more than the file holds"
-            )
+            raise _too_many(key, count)
         if count > KEPT_ITEMS:
             reader.skip(size)
             return Array(count)
         self._items += count
         if self._items > _ALL_KEPT_ITEMS:
-            raise WeightsError(f"has a damaged header: more than {_ALL_KEPT_ITEMS} numbers in short arrays")
+            raise damaged(f"more than {_ALL_KEPT_ITEMS} numbers in short arrays")
         packed = reader.take(size)
         numbers = struct.unpack(f"<{count}{layout.format[-1:]}", packed)
         items: tuple[Scalar, ...] = tuple(map(bool, numbers)) if kind == _BOOL else numbers
         return Array(count, items)
+
+
+def _too_many(key: str, count: int) -> WeightsError:
+    what = f"key {shown(key)} has {count} items, more than the file holds"
+    return damaged(what) if count > LONGEST_HEADER else truncated(what)
