@@ -19,19 +19,21 @@ import structlog
 
 from reconciler import __version__, telemetry
 from reconciler.board import Board
+from reconciler.core import pressure
+from reconciler.core.account import warm_together
 from reconciler.core.types import Instance, Observation, World
 from reconciler.gateway.app import Gateway
 from reconciler.gateway.server import BindError, GatewayServer, bind, serve
 from reconciler.host import Host, Ports, StateLock, StateLocked, identify
 from reconciler.host.adopt import survivors
+from reconciler.host.ask import run_command
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
 from reconciler.loop.adopt import GRACE_SECONDS
 from reconciler.loop.observe import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.manifest.fields import is_loopback, listen_address
-from reconciler.memory.host import read_memory
-from reconciler.memory.tree import read_tree
+from reconciler.memory.machine import open_machine
 from reconciler.store import AsyncStore, StoreError, peek
 from reconciler.store import state_dir as resolve_state_dir
 from reconciler.store.paths import DATABASE, RUN_FILE
@@ -66,10 +68,12 @@ def observe_once(applied: Applied, directory: Path) -> World:
         records, entries = store.launches(), store.entries()
     owner = _read_owner(directory)
     alive = survivors(records, owner) if owner else ()
+    probe = open_machine(run_command)
+    held_by = probe.held({s.record.launch_id: s.pids for s in alive}, now)
     instances = []
     for found in alive:
-        held, record = read_tree(found.pids), found.record
-        process, sound = found.process, found.root_is_recorded
+        record = found.record
+        held, process, sound = held_by[record.launch_id], found.process, found.root_is_recorded
         instances.append(
             Instance(
                 model=record.model,
@@ -84,11 +88,20 @@ def observe_once(applied: Applied, directory: Path) -> World:
                 last_used=now,
                 broken=not sound,
                 admitted=record.admitted,
+                files=held.files,
+                device=held.device,
+                warm_basis=held.warm_basis,
+                warm_at=held.warm_at,
             )
         )
     owners, ports = {i.port: i.model for i in instances}, Ports(*applied.ports)
     checked = tuple(preflight(spec, owners, ports) for _, spec in sorted(applied.launches.items()))
-    return World(Observation(1, now, read_memory(), tuple(instances), (), checked), entries)
+    memory, manifest = probe.read(now), applied.manifest
+    # One look is no evidence: it says how things are, and evicts nobody.
+    short = pressure.observe(
+        pressure.Pressure(), memory, warm_together(instances), manifest.watermarks, manifest.max_swap, now
+    )
+    return World(Observation(1, now, memory, tuple(instances), (), checked, short), entries)
 
 
 def end_leftovers(directory: Path) -> tuple[str, ...]:
@@ -134,6 +147,7 @@ async def _main(
     loop = Loop(
         applied,
         host=host,
+        machine_probe=open_machine(run_command),
         store=store,
         book=book,
         board=board,

@@ -16,6 +16,7 @@ from reconciler.board import Progress
 from reconciler.boot import boot_id
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Aborted, Event, Exited, Failed, Ready, expected
+from reconciler.core.memory import Said
 from reconciler.core.types import Evict, Load, ModelSpec, Reason
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
@@ -25,7 +26,6 @@ from reconciler.loop.failures import describe
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.observe import Observer
-from reconciler.memory.host import read_memory
 from reconciler.store import AsyncStore, LaunchRecord, StoreError
 
 #: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
@@ -37,6 +37,8 @@ PROBE_CAP: Final = 0.25
 PROOF_SECONDS: Final = 0.5
 #: What holders of cut leases get to leave.
 CUT_SECONDS: Final = 2.0
+#: Lines of a log in which an engine may have said what its model took.
+SAID_LINES: Final = 2000
 #: Grace of a process that is ended because it never became ready, or because the user is in a hurry.
 SHORT_GRACE: Final = 2.0
 
@@ -158,6 +160,7 @@ class Actions:
                 raise
             launch = Launch(launch_id, action.model, action.digest, spec, process, port, self._clock())
             launch.admitted, launch.created = action.size, created
+            self._observer.begin(launch)
             self._launches.add(launch)
             self._started(launch)
             await self._keeper.keep(self._store.put_launch(_record(launch)))
@@ -204,6 +207,11 @@ class Actions:
             self.serve(launch, spec)
             await self._keeper.keep(self._store.put_launch(_record(launch)))
             await self._observer.measure(launch, self._clock())
+            launch.said = await anyio.to_thread.run_sync(self._heard, launch, spec)
+
+    def _heard(self, launch: Launch, spec: LaunchSpec) -> Said | None:
+        """Return what the log says the model took. Blocks."""
+        return registry.get(spec.engine).said("\n".join(self._host.logs.tail(launch.model, SAID_LINES)))
 
     def serve(self, launch: Launch, spec: LaunchSpec) -> None:
         """Send requests for a model to this launch from now on; first those that wait."""
@@ -278,7 +286,7 @@ class Actions:
     async def _end(self, launch: Launch, grace: float, *, failed: bool) -> Event:
         """Stop all processes of a launch and forget it. Its memory should then be back; it is not waited for here."""
         launch.stopping = True
-        before = (await anyio.to_thread.run_sync(read_memory)).available
+        before = await self._observer.available()
         held = launch.committed or 0
 
         def escalate(text: str) -> None:
@@ -292,6 +300,7 @@ class Actions:
             log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
             return Failed(None)
         self._launches.drop(launch)
+        self._observer.evicted()
         await self._keeper.keep(self._store.drop_launch(launch.id))
         expect = expected(before, held)
         return Failed(expect) if failed else Exited(expect)

@@ -83,13 +83,15 @@ class Journal:
     async def loaded(self, step: Load, seconds: float, launch: Launch | None) -> None:
         """A model is ready."""
         entry = self._ledger.entry(step.model, step.digest)
-        self._ledger.update(book.loaded(entry, seconds))
-        held = None if launch is None or launch.committed is None else launch.committed + (launch.warm or 0)
+        build, said = (launch.build, launch.said) if launch is not None else ("", None)
+        self._ledger.update(book.loaded(entry, seconds, build, said))
+        held = None if launch is None else launch.holds
         log.info(
             "loaded",
             model=step.model,
             seconds=seconds,
             holds=size(held),
+            estimated=size(step.size),
             port=launch.port if launch else None,
         )
         await self._event("loaded", step.model, str(step.reason), f"in {seconds:.1f} s, holds {size(held)}")

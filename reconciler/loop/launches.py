@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 import anyio
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.core.memory import Said
 from reconciler.core.types import Instance
 from reconciler.host import Exit, Process
+from reconciler.memory.probe import Held
 
 
 @dataclass(eq=False, slots=True)
@@ -30,17 +32,31 @@ class Launch:
     #: Its processes, and when they were found out last.
     pids: tuple[int, ...] = ()
     pids_at: float = float("-inf")
-    committed: int | None = None
-    warm: int | None = None
-    #: When `warm` was read last, and seconds that took: reading it walks page tables.
-    warm_at: float | None = None
-    warm_cost: float = 0.0
-    #: Bytes it was let in at.
+    #: What its processes hold, as it was read last; before the first look that is nothing.
+    held: Held = field(default_factory=lambda: Held(0, 0))
+    #: Bytes that nobody owned up to before it was begun (None = not known), and those that came with it: a driver
+    #: holds them for it without saying so.
+    unattributed_before: int | None = None
+    unowned: int = 0
+    #: Bytes it was let in at, and the build of the engine that was started.
     admitted: int = 0
+    build: str = ""
+    #: What its log said it took.
+    said: Said | None = None
     #: Wall-clock seconds at which it was begun; for people only.
     created: float = 0.0
     exit: Exit | None = None
     exited: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def committed(self) -> int | None:
+        """Bytes only it can give back; None = unknown."""
+        return None if self.held.committed is None else self.held.committed + self.unowned
+
+    @property
+    def holds(self) -> int | None:
+        """All it holds, resident mapped weights included; None = unknown."""
+        return None if self.committed is None else self.committed + (self.held.warm or 0)
 
     @property
     def base_url(self) -> str:
@@ -100,10 +116,14 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         port=launch.port,
         ready=launch.ready,
         committed=launch.committed,
-        warm=launch.warm,
+        warm=launch.held.warm,
         loaded_at=launch.loaded_at,
         last_used=last_used,
         served=served,
         broken=launch.broken,
         admitted=launch.admitted,
+        files=launch.held.files,
+        device=launch.held.device + launch.unowned,
+        warm_basis=launch.held.warm_basis,
+        warm_at=launch.held.warm_at,
     )

@@ -66,5 +66,5 @@ class Ledger:
 
 def _other(entry: LedgerEntry, old: LedgerEntry) -> bool:
     """Whether anything but the peak differs."""
-    fields = ("failures", "retry_at", "last_error", "load_seconds")
+    fields = ("failures", "retry_at", "last_error", "load_seconds", "build", "said")
     return any(getattr(entry, f) != getattr(old, f) for f in fields)

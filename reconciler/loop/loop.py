@@ -16,7 +16,7 @@ import structlog
 
 from reconciler.board import Board
 from reconciler.core import book as ledger_book
-from reconciler.core import machine
+from reconciler.core import machine, pressure
 from reconciler.core.plan import next_change, plan
 from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, Residency, World
 from reconciler.host import Host, Ports
@@ -25,6 +25,7 @@ from reconciler.loop.actions import Actions
 from reconciler.loop.actions import Outcome as Done
 from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
+from reconciler.loop.floor import FloorWatch, Sunk
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
@@ -34,6 +35,7 @@ from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import refusals
 from reconciler.loop.slot import Slot
 from reconciler.manifest import Applied, ManifestError
+from reconciler.memory.probe import MachineProbe
 from reconciler.store import AsyncStore, StoreError
 
 #: Seconds between turns when nothing happens, and while something is being done.
@@ -65,6 +67,7 @@ class Loop:
         applied: Applied,
         *,
         host: Host,
+        machine_probe: MachineProbe,
         store: AsyncStore,
         book: LeaseBook,
         board: Board,
@@ -80,7 +83,7 @@ class Loop:
         #: The newest settings of every model that a manifest of this run has named.
         self._known: dict[str, ModelSpec] = {}
         self._launches = Launches()
-        self._observer = Observer(host, self._launches, book)
+        self._observer = Observer(host, machine_probe, self._launches, book)
         self._keeper = Keeper()
         self._ledger = Ledger(store, self._keeper)
         self._journal = Journal(store, self._keeper, self._ledger)
@@ -98,7 +101,10 @@ class Loop:
             started=self._watch_soon,
             ports=Ports(*applied.ports),
         )
-        self._slot = Slot(self.wake)
+        self._slot = Slot(self.wake, self._observer.available)
+        self._floor = FloorWatch()
+        #: Why the load in flight was ended for want of memory.
+        self._sunk: Sunk | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._wake = anyio.Event()
         self._late = False
@@ -166,12 +172,15 @@ class Loop:
         await take_deaths(
             self._launches, self._host, self._book, self._store, self._keeper, self._journal, now
         )
-        observation = await self._observer.look(self._applied.launches, self._actions.ports, now)
+        observation = await self._observer.look(
+            self._applied.manifest, self._applied.launches, self._actions.ports, now
+        )
         self._ledger.measure(observation.instances, now)
         for demand in observation.demands:
             if demand.wanted:  # a person asks: the next try is due now
                 self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
+        self._sunk = self._floor.look(self._slot.state, self._applied.manifest, observation) or self._sunk
         world = World(observation, self._ledger.entries())
         made = plan(self._applied.manifest, world, now)
         for model, refusal in refusals(made).items():
@@ -212,10 +221,15 @@ class Loop:
         if self._stopping and isinstance(state, machine.Idle | machine.Settling):
             self._slot.halt("asked to stop", now)
             return None
-        decision = machine.decide(state, made, next_change(self._applied.manifest, world, now))
+        manifest = self._applied.manifest
+        looks = (
+            next_change(manifest, world, now),
+            pressure.next_look(world.observation.pressure, manifest.watermarks, now),
+        )
+        decision = machine.decide(state, made, min((t for t in looks if t is not None), default=None))
         if isinstance(decision, machine.Wait):
             if self._options.once and self._slot.idle:
-                self._converged(made, now)
+                self._converged(made, world, now)
             return decision.until
         if self._late:
             # After a suspend every age and deadline lies: the next turn acts on what it has read itself.
@@ -228,6 +242,10 @@ class Loop:
         state = machine.begin(self._slot.state, made, world, specs, now)
         step = state.action
         assert self._tasks is not None, "the loop runs"
+        self._sunk = None
+        if isinstance(step, Load):
+            build = next((p.build for p in world.observation.preflights if p.model == step.model), "")
+            self._ledger.update(ledger_book.begun(self._ledger.entry(step.model, step.digest), build))
         await self._journal.begun(step)
         work = partial(self._load, step) if isinstance(step, Load) else partial(self._evict, step)
         self._slot.begin(state, work, self._tasks)
@@ -243,15 +261,18 @@ class Loop:
         return await self._actions.evict(step, model.drain_timeout, model.stop_grace)
 
     def _give_up_load(self) -> None:
-        """Cancel a load whose model was removed or changed meanwhile, and any load when we are to stop."""
+        """Cancel a load whose model was removed or changed, or that takes too much, and any when we are to stop."""
         state = self._slot.state
         if isinstance(state, machine.Loading):
             spec = self._spec(state.action.model)
-            if self._stopping or spec is None or spec.digest != state.action.digest:
+            if self._stopping or self._sunk or spec is None or spec.digest != state.action.digest:
                 self._slot.cancel_load()
 
-    def _converged(self, made: Plan, now: float) -> None:
+    def _converged(self, made: Plan, world: World, now: float) -> None:
         """With `once`: halt when there is nothing to do, and nothing that would be tried again."""
+        short = world.observation.pressure
+        if short.relieving and not short.evident:
+            return  # soon it is known whether somebody has to go for it
         blocked = [v.model for v in made.verdicts if v.outcome is Outcome.BLOCKED]
         specs = [s for s in map(self._spec, blocked) if s is not None]
         again = [s for s in specs if 0 < self._ledger.entry(s.name, s.digest).failures < ONCE_TRIES]
@@ -265,8 +286,7 @@ class Loop:
         for launch in self._launches:
             model = self._promised(launch.model)
             pid, started = launch.process.pid, launch.process.started
-            holds = (launch.committed or 0) + (launch.warm or 0)
-            step = Evict(launch.model, pid, started, holds, Reason.SHUTDOWN, drain=True)
+            step = Evict(launch.model, pid, started, launch.holds or 0, Reason.SHUTDOWN, drain=True)
             await self._journal.begun(step)
             patience = min(model.drain_timeout, LAST_DRAIN)
             done = await self._actions.evict(step, patience, model.stop_grace)
@@ -314,14 +334,17 @@ class Loop:
             await self._after_evict(ended.action, done)
 
     async def _after_load(self, step: Load, done: Done, now: float) -> None:
+        error, sunk = done.error, self._sunk
+        if sunk is not None and not error and not isinstance(done.event, machine.Ready):
+            error = sunk.message if sunk.own_fault else ""
         if isinstance(done.event, machine.Ready):
             await self._journal.loaded(step, done.seconds, done.launch)
-        elif not done.error:
-            await self._journal.given_up(step, "it is not wanted any more")
+        elif not error:
+            await self._journal.given_up(step, sunk.message if sunk else "it is not wanted any more")
         else:
-            wait = await self._journal.load_failed(step, done.error, now)
+            wait = await self._journal.load_failed(step, error, now)
             self._book.wish_over(step.model)
-            text = f"model {step.model!r} could not be loaded: {done.error}"
+            text = f"model {step.model!r} could not be loaded: {error}"
             self._book.refuse(step.model, Refusal(502, "load_failed", text, retry_after=wait))
 
     async def _after_evict(self, step: Evict, done: Done) -> None:

@@ -1,5 +1,6 @@
 """One look at the machine: memory, process trees, files, and what clients want."""
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,23 +8,25 @@ from typing import Final
 
 import anyio.to_thread
 
+from reconciler.core import pressure
+from reconciler.core.account import breakdown, warm_together
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Memory
-from reconciler.core.types import Instance, Observation, Preflight
+from reconciler.core.types import Instance, Manifest, Observation, Preflight
 from reconciler.engines import registry
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
 from reconciler.loop.launches import Launch, Launches, instance
-from reconciler.memory.host import read_memory
-from reconciler.memory.tree import read_committed, read_warm
+from reconciler.memory.probe import MachineProbe
 
 #: Files of a model nobody asks for are looked at again after this many seconds.
 PREFLIGHT_SECONDS: Final = 30.0
 #: Which processes a model that is ready consists of is found out this often; in between those known are measured.
 TREE_SECONDS: Final = 30.0
-#: Warm pages are read at most this often, and so rarely that reading them costs less than 1 % of the time.
-WARM_SECONDS: Final = 10.0
-WARM_SHARE: Final = 0.01
+#: Memory that came with a load and that nobody owns up to is charged to it where it is more than this, and more than
+#: this share of what it holds.
+UNOWNED_BYTES: Final = 1 << 30
+UNOWNED_SHARE: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +39,68 @@ class _Checked:
 class Observer:
     """Looks. Each look has the next sequence number."""
 
-    def __init__(self, host: Host, launches: Launches, book: LeaseBook) -> None:
+    def __init__(self, host: Host, machine: MachineProbe, launches: Launches, book: LeaseBook) -> None:
         self._host = host
+        self._machine = machine
         self._launches = launches
         self._book = book
         self._seq = 0
         self._checked: dict[str, _Checked] = {}
+        #: The probe remembers things and is asked from several worker threads.
+        self._lock = threading.Lock()
+        self._pressure = pressure.Pressure()
+        self._unattributed: int | None = None
+        self._least_unattributed: int | None = None
 
-    async def look(self, specs: Mapping[str, LaunchSpec], ports: Ports, now: float) -> Observation:
+    async def look(
+        self, manifest: Manifest, specs: Mapping[str, LaunchSpec], ports: Ports, now: float
+    ) -> Observation:
         """Return what is there now. Files, processes and memory are read in a worker thread."""
         live = list(self._launches)
         due = self._due(specs, now)
         memory, checked = await anyio.to_thread.run_sync(self._read, live, due, ports, now)
         self._checked = {m: c for m, c in (self._checked | checked).items() if m in specs}
         self._seq += 1
+        instances = tuple(self._instance(x) for x in live)
+        self._note_unattributed(memory, instances)
+        self._pressure = pressure.observe(
+            self._pressure, memory, warm_together(instances), manifest.watermarks, manifest.max_swap, now
+        )
         return Observation(
             seq=self._seq,
             at=now,
             memory=memory,
-            instances=tuple(self._instance(x) for x in live),
+            instances=instances,
             demands=self._book.demands(),
             preflights=tuple(c.result for _, c in sorted(self._checked.items())),
+            pressure=self._pressure,
+            least_unattributed=self._least_unattributed,
         )
 
     async def measure(self, launch: Launch, now: float) -> None:
-        """Read both memory figures of one launch now."""
-        await anyio.to_thread.run_sync(self._measure, [launch], now, True)
+        """Read both memory figures of one launch now, and charge it what came with it and nobody owns up to."""
+        await anyio.to_thread.run_sync(self._measure_one, list(self._launches), launch, now)
+
+    async def available(self) -> int | None:
+        """Return the bytes that a new process could get now; None = unknown."""
+        return (await anyio.to_thread.run_sync(self._memory)).available
+
+    def begin(self, launch: Launch) -> None:
+        """Note how things are before a model is loaded."""
+        launch.unattributed_before = self._unattributed
+        checked = self._checked.get(launch.model)
+        launch.build = checked.result.build if checked is not None else ""
+
+    def evicted(self) -> None:
+        """Note that a model went: whether memory is still short has to be seen anew."""
+        self._pressure = pressure.evicted(self._pressure)
+
+    def _note_unattributed(self, memory: Memory, instances: tuple[Instance, ...]) -> None:
+        seen = breakdown(memory, instances)
+        if seen is not None:
+            self._unattributed = seen.unattributed
+            least = self._least_unattributed
+            self._least_unattributed = seen.unattributed if least is None else min(least, seen.unattributed)
 
     def _instance(self, launch: Launch) -> Instance:
         last_used, served = launch.loaded_at, 0
@@ -85,26 +124,40 @@ class Observer:
     def _read(
         self, live: list[Launch], due: list[LaunchSpec], ports: Ports, now: float
     ) -> tuple[Memory, dict[str, _Checked]]:
-        self._measure(live, now, False)
+        with self._lock:
+            self._measure(live, now)
+            memory = self._machine.read(now)
         for model in sorted({x.model for x in live}):
             self._host.logs.trim(model)
         owners = {x.port: x.model for x in live}
         checked = {s.model: _Checked(s, now, preflight(s, owners, ports)) for s in due}
-        return read_memory(), checked
+        return memory, checked
 
-    def _measure(self, launches: list[Launch], now: float, warm_too: bool) -> None:
-        stale = [x for x in launches if not x.ready or warm_too or now - x.pids_at >= TREE_SECONDS]
+    def _memory(self) -> Memory:
+        with self._lock:
+            return self._machine.read(time.monotonic())
+
+    def _measure_one(self, live: list[Launch], launch: Launch, now: float) -> None:
+        with self._lock:
+            self._measure(live, now, walk=launch)
+            memory = self._machine.read(now)
+        before, holds = launch.unattributed_before, launch.held.committed or 0
+        seen = breakdown(memory, [instance(x, 0.0, 0) for x in live])
+        if before is not None and seen is not None:
+            came = seen.unattributed - before
+            if came > max(UNOWNED_BYTES, holds * UNOWNED_SHARE):
+                launch.unowned = came
+
+    def _measure(self, launches: list[Launch], now: float, walk: Launch | None = None) -> None:
+        stale = [x for x in launches if not x.ready or x is walk or now - x.pids_at >= TREE_SECONDS]
         trees = self._host.trees((x.process, x.id) for x in stale) if stale else {}
         for launch in launches:
             if launch.id in trees:
                 launch.pids, launch.pids_at = trees[launch.id], now
-            pids = launch.pids
-            launch.committed = read_committed(pids) if pids else 0
-            pause = max(WARM_SECONDS, launch.warm_cost / WARM_SHARE)
-            if warm_too or launch.warm_at is None or now - launch.warm_at >= pause:
-                began = time.perf_counter()
-                launch.warm = read_warm(pids) if pids else 0
-                launch.warm_at, launch.warm_cost = now, time.perf_counter() - began
+        again = () if walk is None else (walk.id,)
+        found = self._machine.held({x.id: x.pids for x in launches}, now, walk=again)
+        for launch in launches:
+            launch.held = found[launch.id]
 
 
 def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Preflight:

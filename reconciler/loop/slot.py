@@ -6,12 +6,10 @@ from typing import Final
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 import structlog
 
 from reconciler.core import machine
 from reconciler.loop.actions import Outcome
-from reconciler.memory.host import read_memory
 
 SETTLE_POLL: Final = 0.02
 
@@ -21,8 +19,9 @@ log = structlog.get_logger("reconciler.loop")
 class Slot:
     """Holds at most one action. The loop's task begins and takes; the action's own task only leaves outcomes."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], None], available: Callable[[], Awaitable[int | None]]) -> None:
         self.state: machine.State = machine.Idle()
+        self._available = available
         self._wake = wake
         self._outcomes: deque[Outcome] = deque()
         self._scope: anyio.CancelScope | None = None
@@ -83,8 +82,7 @@ class Slot:
         self._enough_room = False
         with anyio.move_on_after(machine.SETTLE_SECONDS):
             while not self._enough_room:
-                available = (await anyio.to_thread.run_sync(read_memory)).available
-                if machine.recovered(expect, available):
+                if machine.recovered(expect, await self._available()):
                     break
                 await anyio.sleep(SETTLE_POLL)
             return machine.Recovered()

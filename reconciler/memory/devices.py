@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from reconciler.memory.amdgpu import AmdGpu, find_cards
+from reconciler.memory.commands import Run, no_commands
 from reconciler.memory.jetson import Jetson
-from reconciler.memory.macos.commands import Run, no_commands
 from reconciler.memory.nvidia import Nvidia
 from reconciler.memory.nvidia_smi import NvidiaSmi
 from reconciler.memory.nvml import Nvml, import_nvml

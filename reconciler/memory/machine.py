@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import psutil
 
 from reconciler.core.memory import Memory, Swap
-from reconciler.memory.macos.commands import Run, no_commands
+from reconciler.memory.commands import Run, no_commands
 from reconciler.memory.probe import Held, MachineProbe
 
 

@@ -6,7 +6,7 @@ Costs a process each time; lists what computes only, not what draws (Vulkan).
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from reconciler.memory.macos.commands import Run, ask
+from reconciler.memory.commands import Run, ask
 from reconciler.memory.nvidia_driver import DriverError, Gpu, add_up, own_memory
 
 _MIB: Final = 1024**2

@@ -70,6 +70,7 @@ def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
     yield "engine", f"{model['engine']}, role {model['role']}" if model["engine"] else ""
     yield "aliases", ", ".join(model["aliases"])
     yield "size", _size(model)
+    yield "estimate", _estimate(model["memory"])
     yield "process", f"pid {model['pid']}, port {model['port']}" if model["pid"] else ""
     yield "requests", _requests(model)
     yield "last used", last_used_text(model) if model["active"] or model["served"] else ""
@@ -103,7 +104,20 @@ def _size(model: Json) -> str:
     if model["held"] == 0:
         return f"would need {size(model['size'])}"
     mapped = f", {size(model['warm'])} of it mapped weights" if model["warm"] else ""
-    return f"measured {size(model['held'])}{mapped}; charged {size(model['size'])}"
+    back = model["memory"]["releasable"]
+    gives = f"; {size(back)} would come back" if back is not None and back != model["held"] else ""
+    return f"measured {size(model['held'])}{mapped}; charged {size(model['size'])}{gives}"
+
+
+def _estimate(memory: Json) -> str:
+    """Return what the size was worked out from, kind by kind, and the most that was ever measured."""
+    parts = memory["estimate"]
+    kinds = ("weights", "context", "compute", "cache", "overhead", "loading")
+    known = [(kind, parts[kind]) for kind in kinds if parts[kind] != 0] if parts else []
+    texts = [f"{kind} {size(count)}" for kind, count in known]
+    if memory["peak"]:
+        texts.append(f"most ever measured {size(memory['peak'])}")
+    return ", ".join(texts)
 
 
 def _failures(model: Json) -> str:

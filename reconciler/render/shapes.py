@@ -4,7 +4,10 @@ Bytes are integers, durations are seconds, null means unknown or absent. No argv
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
+
+from reconciler.render.document import Document as Document
+from reconciler.render.memory_shapes import BreakdownDocument, ModelMemoryDocument, PressureDocument
 
 #: Grows only when a reader of the old shape would be misled; added fields keep it.
 FORMAT_VERSION: Final = 1
@@ -12,13 +15,6 @@ FORMAT_VERSION: Final = 1
 OutcomeName = Literal["load", "evict", "reload", "keep", "blocked", "cold"]
 ModelState = Literal["ready", "loading", "evicting", "cold", "failing", "blocked"]
 Doing = Literal["loading", "draining", "stopping", "settling"]
-
-
-class Document:
-    """Base of the shapes: the sentences below the fields become the descriptions in the schema."""
-
-    __slots__ = ()
-    __pydantic_config__: ClassVar = {"use_attribute_docstrings": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +167,14 @@ class MemoryDocument(Document):
     """What the system says could be used now."""
     source: str
     """Where the readings come from, or why they are missing."""
+    age: float
+    """Seconds since all this was read."""
+    swap_used: int | None
+    gpu_ceiling: int | None
+    """Most of the memory that a GPU sharing it may use, where there is such a limit."""
+    breakdown: BreakdownDocument | None
+    """Who holds the memory; null where the system does not say enough."""
+    pressure: PressureDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +211,7 @@ class ModelDocument(Document):
     """Of these, mapped weights, which the system may drop and read again."""
     size: int | None
     """Bytes it is charged, or would need."""
+    memory: ModelMemoryDocument
     active: int
     """Requests being served."""
     waiting: int

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from reconciler.core.machine import Evicting, Halted, Idle, Loading, Settling
 from reconciler.core.status import Condition
-from reconciler.core.types import Demand, Instance, LedgerEntry, ModelSpec, Outcome, Reason, Verdict
+from reconciler.core.types import (
+    Demand,
+    Instance,
+    LedgerEntry,
+    ModelSpec,
+    Outcome,
+    Preflight,
+    Reason,
+    Verdict,
+)
+from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document
 from reconciler.render.plan_document import as_json, git_document, verdict_document
 from reconciler.render.shapes import (
     ActionDocument,
@@ -37,7 +47,7 @@ def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
             halted=snapshot.state.reason if isinstance(snapshot.state, Halted) else None,
             observation=snapshot.world.observation.seq,
             manifest=_manifest(snapshot),
-            memory=_memory(snapshot),
+            memory=_memory(snapshot, now),
             action=_action(snapshot, now),
             conditions=_conditions(snapshot.manifest_conditions, now),
             models=tuple(_model(snapshot, fact, now) for fact in facts),
@@ -58,6 +68,7 @@ class _Facts:
     demand: Demand
     entry: LedgerEntry | None
     verdict: Verdict | None
+    preflight: Preflight | None
 
 
 def _facts(snapshot: "Snapshot") -> list[_Facts]:
@@ -65,6 +76,7 @@ def _facts(snapshot: "Snapshot") -> list[_Facts]:
     specs = {m.name: m for m in snapshot.applied.manifest.models}
     demands = {d.model: d for d in observation.demands}
     verdicts = {v.model: v for v in snapshot.plan.verdicts}
+    preflights = {p.model: p for p in observation.preflights}
     entries = {(e.model, e.digest): e for e in snapshot.world.ledger}
     aliases: dict[str, list[str]] = {}
     for alias, model in sorted(snapshot.applied.routes.items()):
@@ -94,6 +106,7 @@ def _facts(snapshot: "Snapshot") -> list[_Facts]:
                 demand,
                 entry,
                 verdicts.get(name),
+                preflights.get(name),
             )
         )
     return found
@@ -113,8 +126,9 @@ def _manifest(snapshot: "Snapshot") -> ManifestDocument:
     )
 
 
-def _memory(snapshot: "Snapshot") -> MemoryDocument:
-    account, memory = snapshot.plan.account, snapshot.world.observation.memory
+def _memory(snapshot: "Snapshot", now: float) -> MemoryDocument:
+    account, seen = snapshot.plan.account, snapshot.world.observation
+    memory = seen.memory
     return MemoryDocument(
         budget=account.budget,
         held=account.held,
@@ -123,6 +137,11 @@ def _memory(snapshot: "Snapshot") -> MemoryDocument:
         total=memory.total,
         available=memory.available,
         source=memory.source,
+        age=max(0.0, now - seen.at),
+        swap_used=memory.swap.used,
+        gpu_ceiling=memory.gpu.ceiling if memory.gpu is not None else None,
+        breakdown=breakdown_document(seen),
+        pressure=pressure_document(seen),
     )
 
 
@@ -194,6 +213,14 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         held=_sum(_sum((i.committed, i.warm)) for i in fact.instances),
         warm=_sum(i.warm for i in fact.instances),
         size=fact.verdict.size if fact.verdict else None,
+        memory=model_memory(
+            fact.instances,
+            snapshot.world.observation,
+            fact.preflight,
+            entry,
+            fact.verdict.size if fact.verdict else None,
+            now,
+        ),
         active=demand.active,
         waiting=demand.waiting,
         wanted=demand.wanted,

@@ -17,7 +17,7 @@ STATE_COLOURS: Final = {
     "blocked": "red",
 }
 #: Conditions that are bad news when true; all others are when not.
-_BAD_WHEN_TRUE: Final = frozenset({"Degraded", "Stalled"})
+_BAD_WHEN_TRUE: Final = frozenset({"Degraded", "MemoryPressure", "Stalled"})
 #: Says what is being done, not that something is wrong.
 _NEUTRAL: Final = frozenset({"Progressing"})
 
@@ -29,7 +29,7 @@ def status_text(status: Json, *, colour: bool = False) -> str:
     scale = scale_for([memory["budget"] if memory["budget"] is not None else memory["held"]])
     lines = [f"reconcile {status['version']}  pid {status['pid']}  {status['url']}"]
     lines += _manifest(status["manifest"], paint)
-    lines += [_memory(memory, scale), f"action   {action_text(status)}", ""]
+    lines += [_memory(memory, scale), *_machine(memory, scale), f"action   {action_text(status)}", ""]
     lines += _table(status["models"], scale, paint)
     if bad := _bad_conditions(status, paint):
         lines += ["", *bad]
@@ -71,6 +71,22 @@ def _memory(memory: Json, scale: Scale) -> str:
     return "memory   " + text.replace(
         " budget", f" {scale.name} budget" if memory["budget"] is not None else " budget"
     )
+
+
+def _machine(memory: Json, scale: Scale) -> list[str]:
+    """Return who holds the machine's memory, where that is known."""
+    parts = memory["breakdown"]
+    if parts is None:
+        return []
+    kernel = parts["kernel"] + parts["pools"]
+    held = (
+        (parts["models"], "models"),
+        (parts["others"], "other programs"),
+        (kernel, "kernel"),
+        (parts["unattributed"], "unattributed"),
+    )
+    text = "   ".join(f"{scale.number(count)} {label}" for count, label in held)
+    return [f"machine  {scale.size(parts['total'])} total   {text}"]
 
 
 def _table(models: Sequence[Json], scale: Scale, paint: Paint) -> list[str]:

@@ -1,13 +1,13 @@
 """What the engine is started with: arguments, folder, environment; and wrappers around servers."""
 
 import re
-import shutil
 import sys
 from functools import partial
 from typing import Any
 
 from manager import SOON, Manager, environment
 from support import FAKE, free_port, get_json, healthy, wait_for
+from tiny_gguf import write_llama
 
 EXPECTED = [
     *("--a", "two words", "--kw", '{"enable_thinking": false}', "--re", r"a\.b"),
@@ -33,7 +33,7 @@ def test_arguments_arrive_as_they_are_written(manager: Manager) -> None:
     )
     program.chmod(0o755)
     (here / "models").mkdir()
-    shutil.copy(program, here / "models" / "Käse model.gguf")
+    write_llama(here / "models" / "Käse model.gguf")
     fake = " ".join(FAKE)
     port = "--port ${port}"
     manager.file.write_text(

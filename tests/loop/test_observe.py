@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.types import Manifest
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook
 from reconciler.loop.launches import Launches
 from reconciler.loop.observe import PREFLIGHT_SECONDS, Observer
+from reconciler.memory.machine import PsutilMachine
 from tiny_gguf import write_llama
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
@@ -25,11 +27,11 @@ async def test_an_estimate_that_changes_counts_at_the_next_look_and_files_only_a
     other = replace(spec, context_bytes_per_token=3000)
     assert launch_digest(spec) == launch_digest(other), "no restart is due"
     host = Host(tmp_path / "state", "owner")
-    observer = Observer(host, Launches(), LeaseBook(lambda: None))
+    observer = Observer(host, PsutilMachine(), Launches(), LeaseBook(lambda: None))
     ports = Ports(18100, 18199)
 
     async def steady(wanted: LaunchSpec, now: float) -> int | None:
-        [found] = (await observer.look({"m": wanted}, ports, now)).preflights
+        [found] = (await observer.look(Manifest(()), {"m": wanted}, ports, now)).preflights
         return found.steady
 
     first = await steady(spec, 0.0)

@@ -6,9 +6,7 @@ import anyio
 import pytest
 
 from reconciler.core import machine
-from reconciler.core.memory import Memory
 from reconciler.core.types import Evict, Load, Reason
-from reconciler.loop import slot as slot_module
 from reconciler.loop.actions import Outcome
 from reconciler.loop.slot import Slot
 from support import wait_for_async
@@ -26,16 +24,14 @@ class Meter:
     reads: int = 0
     wakes: list[int] = field(default_factory=list)
 
-    def read(self) -> Memory:
+    async def read(self) -> int | None:
         self.reads += 1
-        return Memory(1000, self.available)
+        return self.available
 
 
 @pytest.fixture
-def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
-    found = Meter()
-    monkeypatch.setattr(slot_module, "read_memory", found.read)
-    return found
+def meter() -> Meter:
+    return Meter()
 
 
 def taken(slot: Slot) -> list[str]:
@@ -43,7 +39,7 @@ def taken(slot: Slot) -> list[str]:
 
 
 async def test_after_a_stop_the_slot_is_free_only_when_the_memory_is_seen_to_be_back(meter: Meter) -> None:
-    slot = Slot(lambda: meter.wakes.append(1))
+    slot = Slot(lambda: meter.wakes.append(1), meter.read)
 
     async def stop() -> Outcome:
         return Outcome(machine.Exited(500), 0.1)
@@ -64,7 +60,7 @@ async def test_after_a_stop_the_slot_is_free_only_when_the_memory_is_seen_to_be_
 
 
 async def test_room_for_what_comes_next_ends_the_wait(meter: Meter) -> None:
-    slot = Slot(lambda: None)
+    slot = Slot(lambda: None, meter.read)
 
     async def stop() -> Outcome:
         return Outcome(machine.Exited(500), 0.1)
@@ -79,7 +75,7 @@ async def test_room_for_what_comes_next_ends_the_wait(meter: Meter) -> None:
 async def test_unknown_memory_ends_by_the_deadline(meter: Meter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "SETTLE_SECONDS", 0.1)
     meter.available = None
-    slot = Slot(lambda: None)
+    slot = Slot(lambda: None, meter.read)
 
     async def stop() -> Outcome:
         return Outcome(machine.Exited(500), 0.1)
@@ -90,7 +86,7 @@ async def test_unknown_memory_ends_by_the_deadline(meter: Meter, monkeypatch: py
 
 
 async def test_a_load_given_up_leaves_a_failure(meter: Meter) -> None:
-    slot = Slot(lambda: None)
+    slot = Slot(lambda: None, meter.read)
     entered = anyio.Event()
 
     async def load() -> Outcome:
@@ -107,7 +103,7 @@ async def test_a_load_given_up_leaves_a_failure(meter: Meter) -> None:
 
 
 async def test_an_eviction_is_not_given_up_with_a_load(meter: Meter) -> None:
-    slot = Slot(lambda: None)
+    slot = Slot(lambda: None, meter.read)
     go = anyio.Event()
 
     async def stop() -> Outcome:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fake_nvml import FakeGpu, FakeNvml
 from reconciler.core.memory import GpuPool
+from reconciler.memory.commands import Output
 from reconciler.memory.devices import find_devices
 from reconciler.memory.jetson import Jetson
-from reconciler.memory.macos.commands import Output
 
 GIB = 1024**3
 AMD = {

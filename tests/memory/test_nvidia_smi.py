@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fake_nvml import FakeGpu, FakeNvml
 from reconciler.core.memory import GpuPool
-from reconciler.memory.macos.commands import Output, no_commands
+from reconciler.memory.commands import Output, no_commands
 from reconciler.memory.nvidia import Nvidia
 from reconciler.memory.nvidia_smi import NvidiaSmi
 from reconciler.memory.nvml import Nvml

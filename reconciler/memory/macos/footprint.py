@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from reconciler.memory.macos.commands import Run, ask
+from reconciler.memory.commands import Run, ask
 
 _UNITS: Final = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _SIZE: Final = r"(\d{1,15}(?:\.\d{1,3})?) ([KMGT]?B)"

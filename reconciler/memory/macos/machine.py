@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from reconciler.core.memory import Basis, GpuPool, HostUse, Memory, Stall, Swap
+from reconciler.memory.commands import Run, ask
 from reconciler.memory.macos import gpu
-from reconciler.memory.macos.commands import Run, ask
 from reconciler.memory.macos.libproc import Charge, Rusage, read_charge, system_rusage
 from reconciler.memory.macos.pressure import LEVEL, likely_level, stated_level
 from reconciler.memory.macos.sysctl import number, parse_sysctl, swap_usage, sysctl_command

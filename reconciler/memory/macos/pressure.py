@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from reconciler.memory.macos.commands import Run, ask
+from reconciler.memory.commands import Run, ask
 from reconciler.memory.macos.sysctl import number
 from reconciler.memory.macos.vm_stat import VmStat
 

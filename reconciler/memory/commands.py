@@ -1,4 +1,4 @@
-"""Asking the commands of macOS. They are run by a function given from outside: nothing here starts a process."""
+"""Asking programs of the system. They are run by a function given from outside: nothing here starts a process."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
