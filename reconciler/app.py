@@ -66,7 +66,7 @@ def observe_once(applied: Applied, directory: Path) -> World:
     now = time.monotonic()
     with peek(directory / DATABASE) as store:
         records, entries = store.launches(), store.entries()
-    owner = _read_owner(directory)
+    owner = read_owner(directory)
     alive = survivors(records, owner) if owner else ()
     probe = open_machine(run_command)
     held_by = probe.held({s.record.launch_id: s.pids for s in alive}, now)
@@ -116,7 +116,7 @@ def end_leftovers(directory: Path) -> tuple[str, ...]:
 
 
 async def _end_leftovers(directory: Path) -> tuple[str, ...]:
-    host = Host(directory, _owner(directory))
+    host = Host(directory, owner_of(directory))
     store = await AsyncStore.open(directory / DATABASE)
     ended = []
     try:
@@ -136,7 +136,7 @@ async def _main(
     path: Path, applied: Applied, directory: Path, sock: socket.socket | None, listen: str | None, once: bool
 ) -> int:
     board = Board()
-    host = Host(directory, _owner(directory))
+    host = Host(directory, owner_of(directory))
     host.logs.forget(applied.launches)
     store = await AsyncStore.open(directory / DATABASE)
     if store.recovered:
@@ -232,9 +232,9 @@ def _with_listen(applied: Applied, listen: str | None) -> Applied:
     return replace(applied, gateway=replace(applied.gateway, host=host, port=port))
 
 
-def _owner(directory: Path) -> str:
+def owner_of(directory: Path) -> str:
     """Return the name by which processes of this state directory are known for good; made at the first run."""
-    found = _read_owner(directory)
+    found = read_owner(directory)
     if found:
         return found
     made = uuid.uuid4().hex
@@ -242,7 +242,8 @@ def _owner(directory: Path) -> str:
     return made
 
 
-def _read_owner(directory: Path) -> str | None:
+def read_owner(directory: Path) -> str | None:
+    """Return the name of a state directory, or None before its first run. Blocks."""
     try:
         return (directory / OWNER_FILE).read_text(encoding="ascii").strip() or None
     except (OSError, ValueError):
