@@ -18,8 +18,9 @@ from reconciler.memory.hf.scan import Malformed, members
 
 #: The format allows no longer header.
 _MOST_HEADER: Final = 100_000_000
-#: A longer header is not read: that would cost seconds. What the file holds then follows from its size.
-_MOST_READ: Final = 8 << 20
+#: A longer header (30 thousand tensors in one file) is not read: it could cost seconds. What the file holds then
+#: follows from its size.
+_MOST_READ: Final = 4 << 20
 #: One tensor's entry, and its axes: far above any real one.
 _MOST_ENTRY: Final = 1 << 16
 _MOST_AXES: Final = 32
