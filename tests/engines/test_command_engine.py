@@ -9,10 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hf_files import write_model
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import registry
 from reconciler.engines.base import Command, Readiness
+from reconciler.memory.gguf import find_weights
+from tiny_gguf import write_llama
 
 ENGINE = registry.get("command")
 GOOD = LaunchSpec("m", "command", command=(sys.executable, "server.py", "--port", "${port}"), cwd="/")
@@ -98,6 +101,111 @@ def test_what_is_missing_is_said_before_anything_is_stopped(tmp_path: Path) -> N
     found = {ENGINE.preflight(spec).message for spec in cases.values()}
     assert found == set(cases)
     assert all(ENGINE.preflight(spec).reason == Reason.NOT_STARTABLE for spec in cases.values())
+
+
+LLAMA = {
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "hidden_size": 4096,
+    "max_position_embeddings": 16384,
+    "torch_dtype": "bfloat16",
+}
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+def test_a_folder_of_safetensors_tells_what_its_size_is_made_of(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", LLAMA, shards=3, elements=GIB)
+    spec = replace(GOOD, weights=str(folder), context_tokens=8192)
+    found = ENGINE.preflight(spec)
+    assert (
+        found.message
+        == "its weights are 6.0 GiB; with 8192 tokens of context about 7.0 GiB: give memory.steady"
+    )
+    assert (found.reason, found.steady, found.peak, found.files) == (None, None, None, ())
+    assert found.parts is not None
+    assert (found.parts.weights, found.parts.context, found.parts.compute) == (6 * GIB, GIB, None)
+    assert found.parts.loading == 2 * GIB + -(-6 * GIB // 10)
+    assert ENGINE.preflight(replace(spec, weights=str(folder / "model-00001-of-00003.safetensors"))) == found
+
+
+#: Configuration, tokens, slots, stated bytes a token, and what is said of the context.
+HINTS: list[tuple[dict[str, object], int | None, int, int | None, str]] = [
+    (LLAMA, 8192, 2, None, "; with 2 x 8192 tokens of context about 4.0 GiB"),
+    (LLAMA, None, 1, None, "; with 16384 tokens of context about 4.0 GiB"),
+    (LLAMA, 8192, 1, 256 * 1024, "; with 8192 tokens of context about 4.0 GiB"),
+    ({}, 8192, 1, 256 * 1024, "; with 8192 tokens of context about 4.0 GiB"),
+    ({"model_type": "no such"}, 8192, 1, None, ""),
+    ({**LLAMA, "max_position_embeddings": None}, None, 1, None, ""),
+]
+
+
+@pytest.mark.parametrize(("config", "tokens", "slots", "each", "context"), HINTS)
+def test_the_hint_says_what_is_known(
+    config: dict[str, object], tokens: int | None, slots: int, each: int | None, context: str, tmp_path: Path
+) -> None:
+    folder = write_model(tmp_path / "m", config, elements=GIB)
+    spec = replace(
+        GOOD, weights=str(folder), context_tokens=tokens, slots=slots, context_bytes_per_token=each
+    )
+    assert ENGINE.preflight(spec).message == f"its weights are 2.0 GiB{context}: give memory.steady"
+
+
+def test_the_weights_of_a_gguf_file_are_told(tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "m.gguf")
+    found = ENGINE.preflight(replace(GOOD, weights=str(path)))
+    assert found.parts is not None
+    assert found.parts.weights == find_weights(path).size
+    assert found.message.startswith("its weights are ")
+
+
+def test_damaged_weights_are_said_before_anything_is_stopped(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "parts", LLAMA, shards=3, elements=8)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    pointer = tmp_path / "pointer.safetensors"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
+    cut = write_model(tmp_path / "cut", LLAMA)
+    os.truncate(cut / "model.safetensors", 1 << 20)
+    (tmp_path / "cut.gguf").write_bytes(b"GGUF\x03")
+    config = write_model(tmp_path / "config")
+    (config / "config.json").write_text("{")
+    cases = {
+        folder: "model-00002-of-00003.safetensors is not there",
+        pointer: "Git LFS pointer",
+        cut: "is truncated: 1 MiB of 2 MiB are there",
+        tmp_path / "cut.gguf": "is truncated",
+        config: "config.json is no JSON",
+    }
+    for path, words in cases.items():
+        found = ENGINE.preflight(replace(GOOD, weights=str(path)))
+        assert found.reason == Reason.NOT_STARTABLE
+        assert words in found.message
+        assert str(path) in found.message
+
+
+def test_weights_of_other_kinds_are_left_to_their_program(tmp_path: Path) -> None:
+    (tmp_path / "whisper").mkdir()
+    (tmp_path / "whisper/model.bin").write_bytes(b"x")
+    (tmp_path / "voice.onnx").write_bytes(b"x")
+    for name in ("whisper", "voice.onnx"):
+        assert ENGINE.preflight(replace(GOOD, weights=str(tmp_path / name))) == Preflight("m")
+
+
+def test_a_look_again_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_model(tmp_path / "m", LLAMA, shards=2)
+    spec = replace(GOOD, weights=str(folder))
+    first = ENGINE.preflight(spec)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", refuse)
+        patched.setattr(Path, "read_bytes", refuse)
+        assert ENGINE.preflight(spec) == first
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    assert ENGINE.preflight(spec).reason == Reason.NOT_STARTABLE
+
+
+def refuse(*args: object, **kwargs: object) -> None:
+    raise AssertionError("a file was read")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
