@@ -153,9 +153,12 @@ def charge(instance: Instance, known_size: int | None) -> int | None:
 
 
 def measured(entry: LedgerEntry, instance: Instance) -> LedgerEntry:
-    """Return the entry with the peak raised to what the instance holds now (the same entry if it is not higher)."""
+    """Return the entry with the peak raised to the most the instance held (the same entry if it is not higher)."""
     now_held = held(instance)
-    return entry if now_held is None or now_held <= entry.peak else replace(entry, peak=now_held)
+    if now_held is None:
+        return entry
+    most = max(now_held, (instance.most or 0) + (instance.warm or 0))
+    return entry if most <= entry.peak else replace(entry, peak=most)
 
 
 def loaded(entry: LedgerEntry, seconds: float, build: str = "", said: Said | None = None) -> LedgerEntry:

@@ -104,6 +104,8 @@ class Instance:
     #: How `warm` is known, and when it was read.
     warm_basis: Basis = Basis.MEASURED
     warm_at: float | None = None
+    #: Most bytes committed so far, where the system itself remembers it.
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

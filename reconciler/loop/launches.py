@@ -54,9 +54,20 @@ class Launch:
         return None if self.held.committed is None else self.held.committed + self.unowned
 
     @property
+    def warm(self) -> int | None:
+        """Bytes of resident mapped weights; None = unknown.
+
+        Where the system cannot tell (macOS) it is what the engine says it mapped for the GPU: those pages are in no
+        footprint, and whether they are wired changes from second to second.
+        """
+        if self.held.files or self.held.warm is None or self.said is None:
+            return self.held.warm
+        return max(self.held.warm, self.said.gpu_mapped or 0)
+
+    @property
     def holds(self) -> int | None:
         """All it holds, resident mapped weights included; None = unknown."""
-        return None if self.committed is None else self.committed + (self.held.warm or 0)
+        return None if self.committed is None else self.committed + (self.warm or 0)
 
     @property
     def base_url(self) -> str:
@@ -116,7 +127,7 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         port=launch.port,
         ready=launch.ready,
         committed=launch.committed,
-        warm=launch.held.warm,
+        warm=launch.warm,
         loaded_at=launch.loaded_at,
         last_used=last_used,
         served=served,
@@ -126,4 +137,5 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         device=launch.held.device + launch.unowned,
         warm_basis=launch.held.warm_basis,
         warm_at=launch.held.warm_at,
+        most=launch.held.peak,
     )

@@ -156,6 +156,8 @@ class Loop:
         for launch in await adopt(
             self._host, self._store, self._keeper, specs, self._actions.http, self._clock()
         ):
+            entry = self._ledger.entry(launch.model, launch.digest)
+            launch.said, launch.build = entry.said, entry.build
             self._launches.add(launch)
             self._watch_soon(launch)
             spec = specs.get(launch.model)

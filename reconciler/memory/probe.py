@@ -22,6 +22,8 @@ class Held:
     #: How `warm` is known, and when (monotonic seconds) it was read.
     warm_basis: Basis = Basis.MEASURED
     warm_at: float | None = None
+    #: Most bytes committed so far, where the system itself remembers it.
+    peak: int | None = None
 
 
 class DeviceProbe(Protocol):

@@ -44,7 +44,6 @@ class MacMachine:
         self._total: int | None = None
         self._pool: GpuPool | None = None
         self._last: tuple[float, Memory] | None = None
-        self._peaks: Mapping[str, int | None] = {}
 
     def read(self, now: float) -> Memory:
         """Return the memory of the machine, in bytes. Blocks for the two commands, or 2 s each where they hang.
@@ -65,23 +64,20 @@ class MacMachine:
 
         A process that has ended counts 0, one that may not be read makes its tree unknown. Nothing tells cheaply
         which mapped pages a process has resident: `warm` is 0 and called estimated, and the caller adds the weights
-        that the engine said it mapped, which are in no footprint.
+        that the engine said it mapped, which are in no footprint. `peak` is the sum of the largest footprints so far,
+        which the kernel keeps: too high where the processes were not at their largest together.
         """
         del now, walk
         charges = {key: self._charge(trees[key]) for key in sorted(trees)}
-        self._peaks = {key: charge.largest if charge else None for key, charge in charges.items()}
         return {
-            key: Held(charge.footprint if charge else None, warm=0, warm_basis=Basis.ESTIMATED)
+            key: Held(
+                charge.footprint if charge else None,
+                warm=0,
+                warm_basis=Basis.ESTIMATED,
+                peak=charge.largest if charge else None,
+            )
             for key, charge in charges.items()
         }
-
-    def peak(self, key: str) -> int | None:
-        """Return the largest footprints so far of a tree's processes together, as of the last `held`; None = unknown.
-
-        The kernel keeps them, so no peak between two looks is missed. They are too high where the processes were not
-        at their largest together, and lack what has ended and mapped weights, like `held`.
-        """
-        return self._peaks.get(key)
 
     def _charge(self, pids: Sequence[int]) -> Charge | None:
         total = Charge(0, 0)
