@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,17 @@ def test_damaged_configurations(name: str, tmp_path: Path) -> None:
     (folder / "config.json").write_bytes(text)
     with pytest.raises(WeightsError, match=words):
         find_model(folder)
+    beside = find_model(folder / "model.safetensors")
+    assert beside.config == {}, "what stands beside a file need not belong to it"
+    assert words in beside.oddities[0]
+
+
+def test_an_index_that_is_made_to_cost_much(tmp_path: Path) -> None:
+    (tmp_path / INDEX).write_bytes(b'{"weight_map":{' + b'"":"",' * 2_600_000 + b'"":""}}')
+    began = time.process_time()
+    with pytest.raises(WeightsError, match="500000 tensors"):
+        find_model(tmp_path)
+    assert time.process_time() - began < 1.5
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

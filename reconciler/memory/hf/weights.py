@@ -26,6 +26,7 @@ _MOST_INDEX: Final = 16 << 20
 _MOST_CONFIG: Final = 2 << 20
 _MOST_METADATA: Final = 1 << 16
 _MOST_SHARDS: Final = 4096
+_MOST_TENSORS: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,15 @@ def find_model(path: Path) -> HfWeights:
         files, stated = _in_folder(path) if path.is_dir() else (_of_file(path), None)
         headers = [read_safetensors(file) for file in files]
         mapped = {_key(file): header.size for file, header in zip(files, headers, strict=True)}
-        config = _config(folder / "config.json")
+        config, problem = _config(folder / "config.json")
     except OSError as error:
         raise WeightsError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+    if problem and folder == path:
+        raise WeightsError(problem)
     total = sum(header.tensor_bytes for header in headers)
-    odd = tuple(sentence for header in headers for sentence in header.oddities)
+    # What stands beside a file need not belong to it.
+    beside = (problem,) if problem else ()
+    odd = (*beside, *(sentence for header in headers for sentence in header.oddities))
     if stated is not None and stated != total:
         odd = (*odd, f"{_INDEX} states {size_text(stated)}, the files hold {size_text(total)}")
     return HfWeights(
@@ -151,10 +156,10 @@ def _read_index(text: bytes) -> tuple[list[str], int | None]:
     stated: object = None
     for name, start, end in members(text, 0, len(text)):
         if name == b'"weight_map"':
-            for _, first, last in members(text, start, end):
+            for count, (_, first, last) in enumerate(members(text, start, end)):
                 names.add(text[first:last])
-                if len(names) > _MOST_SHARDS:
-                    raise ValueError(f"it names more than {_MOST_SHARDS} files")
+                if len(names) > _MOST_SHARDS or count >= _MOST_TENSORS:
+                    raise ValueError(f"it names more than {_MOST_SHARDS} files or {_MOST_TENSORS} tensors")
         elif name == b'"metadata"' and end - start <= _MOST_METADATA:
             metadata = json.loads(str(text[start:end], "utf-8"))
             stated = metadata.get("total_size") if isinstance(metadata, dict) else None
@@ -164,19 +169,17 @@ def _read_index(text: bytes) -> tuple[list[str], int | None]:
     return sorted(files), stated if type(stated) is int and stated >= 0 else None
 
 
-def _config(path: Path) -> Mapping[str, object]:
-    """Return `config.json`. Raises `OSError`, `WeightsError`."""
+def _config(path: Path) -> tuple[Mapping[str, object], str]:
+    """Return `config.json`, and what is wrong with it (a sentence) or an empty text. Raises `OSError`."""
     if not path.exists():
-        return {}
+        return {}, ""
     if path.stat().st_size > _MOST_CONFIG:
-        raise WeightsError(f"{path} is no configuration: it has {size_text(path.stat().st_size)}")
+        return {}, f"{path} is no configuration: it has {size_text(path.stat().st_size)}"
     text = path.read_bytes()
     if sentence := foreign(text[:64]):
-        raise WeightsError(f"{path} {sentence}")
+        return {}, f"{path} {sentence}"
     try:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise WeightsError(f"{path} is no JSON: {error}") from error
-    if not isinstance(config, dict):
-        raise WeightsError(f"{path} is no JSON object")
-    return config
+        return {}, f"{path} is no JSON: {error}"
+    return (config, "") if isinstance(config, dict) else ({}, f"{path} is no JSON object")
