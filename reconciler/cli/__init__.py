@@ -71,6 +71,7 @@ def make_app() -> "App":
 
     import reconciler
     from reconciler.cli.budget import budget
+    from reconciler.cli.doctor import doctor
     from reconciler.cli.evict import evict
     from reconciler.cli.explain import explain
     from reconciler.cli.help import HelpTable
@@ -100,6 +101,7 @@ def make_app() -> "App":
         status,
         explain,
         budget,
+        doctor,
         logs,
         load,
         evict,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from reconciler.render.budget_shapes import BudgetDocument
+from reconciler.render.doctor_shapes import DoctorDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -35,11 +36,17 @@ def budget_schema() -> dict[str, Any]:
     return _schema(BudgetDocument, "budget.v1.json", "The memory budget of reconcile")
 
 
+def doctor_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile doctor --json` prints."""
+    return _schema(DoctorDocument, "doctor.v1.json", "An examination by reconcile")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
     "status": status_schema,
     "budget": budget_schema,
+    "doctor": doctor_schema,
 }
 
 
