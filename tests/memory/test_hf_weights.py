@@ -143,6 +143,10 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         find_model(tmp_path)
     with pytest.raises(WeightsError, match="does not exist"):
         find_model(tmp_path / "gone.safetensors")
+    for stem in ("a", "b"):
+        (tmp_path / f"{stem}-00001-of-04000.safetensors").touch()
+    with pytest.raises(WeightsError, match="more than 4096 parts"):
+        find_model(tmp_path)
 
 
 def test_files_are_read_again_only_when_one_has_changed(tmp_path: Path) -> None:

@@ -103,7 +103,11 @@ def _in_folder(folder: Path) -> tuple[tuple[Path, ...], int | None]:
     names = [name for name in names if not name.startswith(_ASIDE)] or names
     if not names:
         raise WeightsError(f"{folder} holds no .safetensors file")
-    numbered = {shard for name in names for shard in _numbered(folder, name)}
+    numbered: set[str] = set()
+    for name in names:
+        numbered.update(_numbered(folder, name))
+        if len(numbered) > _MOST_SHARDS:
+            raise WeightsError(f"{folder} has names of more than {_MOST_SHARDS} parts")
     return _present(folder, sorted(numbered)), None
 
 
