@@ -11,7 +11,7 @@ import psutil
 
 from reconciler.core.memory import HostUse, Memory
 from reconciler.memory.cgroup import ControlGroups, Limits
-from reconciler.memory.procfs import MOST_MEMORY, count_fields, kib_fields, read_text, whole
+from reconciler.memory.procfs import MOST_MEMORY, field, kib_fields, read_text, whole
 
 _PARTS: Final = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 _PROGRAMS: Final = ("AnonPages", "Shmem")
@@ -132,7 +132,7 @@ def _zfs_cache(root: Path, total: int, problems: list[str]) -> int:
 
 def _pools(text: str, stated: Mapping[str, int]) -> int:
     """Return the bytes of all huge page pools; `Hugetlb` counts every page size, where the kernel states it."""
-    pages = count_fields(text).get("HugePages_Total", 0)
+    pages = field(text, "HugePages_Total:") or 0
     return max(pages * stated.get("Hugepagesize", 0), stated.get("Hugetlb", 0))
 
 

@@ -16,7 +16,6 @@ MOST_MEMORY: Final = 1 << 52
 _CHUNK = 1 << 16
 # 15 digits hold every size there is; a longer row of digits is garbage, and slow to convert.
 _KIB_LINE = re.compile(r"^([^:\n]+):[ \t]*([0-9]{1,15}) kB$", re.MULTILINE)
-_COUNT_LINE = re.compile(r"^([^:\s]+):[ \t]*([0-9]{1,15})$", re.MULTILINE)
 _PLAIN_LINE = re.compile(r"^([^\s]+) ([0-9]{1,19})$", re.MULTILINE)
 
 
@@ -39,13 +38,16 @@ def kib_fields(text: str) -> Mapping[str, int]:
     return {key: int(number) * KIB for key, number in _KIB_LINE.findall(text)}
 
 
-def count_fields(text: str) -> Mapping[str, int]:
-    """Parse `Key:   123` lines (a number without a unit); lines of any other shape are left out.
+def field(text: str, start: str) -> int | None:
+    """Return the number at the end of the line that begins with `start`, or None; cheap in long files.
 
-    >>> dict(count_fields("MemTotal:  4 kB\\nHugePages_Free: 7\\n"))
-    {'HugePages_Free': 7}
+    >>> field("pswpin 7\npswpout 8\n", "pswpout "), field("pswpin -7\n", "pswpin ")
+    (8, None)
     """
-    return {key: int(number) for key, number in _COUNT_LINE.findall(text)}
+    begin = 0 if text.startswith(start) else text.find(f"\n{start}") + 1
+    if begin == 0 and not text.startswith(start):
+        return None
+    return whole(text[begin + len(start) :].partition("\n")[0])
 
 
 def plain_fields(text: str) -> Mapping[str, int]:

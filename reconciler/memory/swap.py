@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reconciler.core.memory import Swap
-from reconciler.memory.procfs import MOST_MEMORY, plain_fields, read_text, whole
+from reconciler.memory.procfs import MOST_MEMORY, field, read_text, whole
 
 
 def read_swap(meminfo: Mapping[str, int], root: Path, page_size: int) -> tuple[Swap, tuple[str, ...]]:
@@ -23,8 +23,7 @@ def read_swap(meminfo: Mapping[str, int], root: Path, page_size: int) -> tuple[S
     read = written = None
     text = read_text(root / "proc/vmstat")
     if text is not None:
-        counters = plain_fields(text)
-        read, written = counters.get("pswpin"), counters.get("pswpout")
+        read, written = field(text, "pswpin "), field(text, "pswpout ")
         if read is None or written is None:
             problems.append("/proc/vmstat states no pswpin and pswpout: the traffic to swap is unknown")
             read = written = None

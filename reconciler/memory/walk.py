@@ -106,9 +106,9 @@ class Walks:
 
     def _maps(self, pid: int, in_memory: Collection[str], most: int) -> Mapping[str, FilePages] | None:
         text = read_process_file(pid, "smaps", self._root)
-        if text is None:
-            return None
-        pages = parse_smaps(text, in_memory) if text else {}
+        if not text:
+            return None  # may not be read, or the process ends just now and the next look finds it gone
+        pages = parse_smaps(text, in_memory)
         if pages is None or any(file.resident > most for file in pages.values()):
             self._problems.append(f"/proc/{pid}/smaps cannot be understood: warm pages are estimated")
             return None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.memory.process import LIBRARIES
+from reconciler.memory.process import LIBRARIES, read_own_shares
 from reconciler.memory.tree import Held, read_committed, read_tree, read_warm
 
 KIB = 1024
@@ -29,21 +29,21 @@ def write_process(root: Path, pid: int, status: dict[str, int], rollup: dict[str
 
 #: Readings (kB) of one llama.cpp server in several load modes: status, rollup, committed, warm.
 MAPPED = (
-    {"VmLck": 0, "VmRSS": 387000, "RssAnon": 127000, "RssFile": 260000, "RssShmem": 0, "VmSwap": 0},
-    {"Rss": 387000, "Pss_Anon": 127000, "Pss_File": 254000, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 0},
-    127000,
-    254000 * KIB - LIBRARIES,
+    {"VmLck": 0, "VmRSS": 387768, "RssAnon": 127028, "RssFile": 260740, "RssShmem": 0, "VmSwap": 0},
+    {"Rss": 387768, "Pss_Anon": 127028, "Pss_File": 254561, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 0},
+    127028,
+    254561 * KIB - LIBRARIES,
 )
 LOCKED = (
-    {"VmLck": 240000, "VmRSS": 387000, "RssAnon": 127000, "RssFile": 260000, "RssShmem": 0, "VmSwap": 0},
-    {"Rss": 387000, "Pss_Anon": 127000, "Pss_File": 254000, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 240000},
-    127000 + 240000,
+    {"VmLck": 240812, "VmRSS": 387716, "RssAnon": 127032, "RssFile": 260684, "RssShmem": 0, "VmSwap": 0},
+    {"Rss": 387716, "Pss_Anon": 127032, "Pss_File": 254494, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 240812},
+    127032 + 240812,
     0,
 )
 READ = (
-    {"VmLck": 0, "VmRSS": 375000, "RssAnon": 355000, "RssFile": 19000, "RssShmem": 0, "VmSwap": 0},
-    {"Rss": 375000, "Pss_Anon": 355000, "Pss_File": 13000, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 0},
-    355000,
+    {"VmLck": 0, "VmRSS": 375364, "RssAnon": 355440, "RssFile": 19924, "RssShmem": 0, "VmSwap": 0},
+    {"Rss": 375364, "Pss_Anon": 355440, "Pss_File": 13437, "Pss_Shmem": 0, "SwapPss": 0, "Locked": 0},
+    355440,
     0,
 )
 SWAPPED = (
@@ -61,12 +61,14 @@ def test_load_modes(tmp_path: Path, reading: tuple[dict[str, int], dict[str, int
     assert read_committed([7], tmp_path) == committed * KIB
     assert read_tree([7], tmp_path) == Held(committed * KIB, warm)
     assert read_warm([7], tmp_path) == warm
+    locked = min(status.get("VmLck", 0), status["RssFile"])
+    assert read_own_shares([7], tmp_path) == (committed - locked) * KIB
 
 
 def test_a_tree_is_the_sum_and_libraries_are_taken_off_each(tmp_path: Path) -> None:
     for pid in (7, 8):
         write_process(tmp_path, pid, MAPPED[0], MAPPED[1])
-    assert read_tree([7, 8], tmp_path) == Held(2 * 127000 * KIB, 2 * (254000 * KIB - LIBRARIES))
+    assert read_tree([7, 8], tmp_path) == Held(2 * 127028 * KIB, 2 * (254561 * KIB - LIBRARIES))
 
 
 def test_pages_shared_within_a_tree_count_once_in_the_slow_reading(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_pages_shared_within_a_tree_count_once_in_the_slow_reading(tmp_path: Pat
 
 def test_an_ended_process_counts_nothing(tmp_path: Path) -> None:
     write_process(tmp_path, 7, MAPPED[0], MAPPED[1])
-    assert read_committed([7, 8], tmp_path) == 127000 * KIB
+    assert read_committed([7, 8], tmp_path) == 127028 * KIB
     assert read_tree([8], tmp_path) == Held(0, 0)
     assert read_tree([], tmp_path) == Held(0, 0)
 
@@ -100,7 +102,7 @@ def test_what_cannot_be_read_is_unknown_never_nothing(tmp_path: Path) -> None:
     write_process(tmp_path, 8, MAPPED[0])  # no rollup: another user's process, or an old kernel
     assert read_committed([7, 8], tmp_path) is None
     assert read_warm([8], tmp_path) is None
-    assert read_tree([8], tmp_path) == Held(127000 * KIB, None)
+    assert read_tree([8], tmp_path) == Held(127028 * KIB, None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
