@@ -41,7 +41,7 @@ def kib_fields(text: str) -> Mapping[str, int]:
 def field(text: str, start: str) -> int | None:
     """Return the number at the end of the line that begins with `start`, or None; cheap in long files.
 
-    >>> field("pswpin 7\npswpout 8\n", "pswpout "), field("pswpin -7\n", "pswpin ")
+    >>> field("pswpin 7\\npswpout 8\\n", "pswpout "), field("pswpin -7\\n", "pswpin ")
     (8, None)
     """
     begin = 0 if text.startswith(start) else text.find(f"\n{start}") + 1

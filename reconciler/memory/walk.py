@@ -8,7 +8,7 @@ from typing import Final
 
 from reconciler.core.memory import Basis, MappedFile
 from reconciler.memory.hierarchy import memory_filesystems
-from reconciler.memory.mapped import FilePages, TreeFiles, merge, parse_smaps
+from reconciler.memory.mapped import TreeFiles, merge, parse_smaps
 from reconciler.memory.probe import Held
 from reconciler.memory.process import (
     ENDED,
@@ -47,6 +47,8 @@ class _Walk:
     files: TreeFiles | None
     #: What the status files say too much, or too little if negative: bytes.
     excess: int
+    #: What could not be understood; stands until the next walk.
+    problems: tuple[str, ...]
 
 
 class Walks:
@@ -81,6 +83,7 @@ class Walks:
             known = self._known.get(key)
             if known is None or key in walk or _is_due(known, statuses, now):
                 known = self._known[key] = self._walk(statuses, now, most)
+            self._problems.extend(known.problems)
             if None in statuses.values():
                 self._problems.append(f"what {key} holds is unknown: the status of a process cannot be read")
             found[key] = _combine(known, statuses, now)
@@ -89,30 +92,34 @@ class Walks:
     def _walk(self, statuses: _Statuses, now: float, most: int) -> _Walk:
         """Walk the page tables of a tree, and compare what they say with the cheap figures read just before."""
         began = self._clock()
-        files = self._files(statuses, most)
-        excess = _excess(statuses, files, self._root)
-        cost = self._clock() - began
-        return _Walk(tuple(statuses), now, cost, _file(statuses), _largest(statuses), files, excess)
+        problems: list[str] = []
+        files = _files(statuses, self._root, most, problems)
+        return _Walk(
+            pids=tuple(statuses),
+            at=now,
+            file=_file(statuses),
+            largest=_largest(statuses),
+            files=files,
+            excess=_excess(statuses, files, self._root),
+            problems=tuple(problems),
+            cost=self._clock() - began,  # evaluated last
+        )
 
-    def _files(self, pids: Iterable[int], most: int) -> TreeFiles | None:
-        in_memory = memory_filesystems(self._root)
-        maps = []
-        for pid in pids:
-            pages = self._maps(pid, in_memory, most)
-            if pages is None:
-                return None
-            maps.append(pages)
-        return merge(maps)
 
-    def _maps(self, pid: int, in_memory: Collection[str], most: int) -> Mapping[str, FilePages] | None:
-        text = read_process_file(pid, "smaps", self._root)
+def _files(pids: Iterable[int], root: Path, most: int, problems: list[str]) -> TreeFiles | None:
+    """Return the mapped files of a tree, or None if those of one process cannot be told."""
+    in_memory = memory_filesystems(root)
+    maps = []
+    for pid in pids:
+        text = read_process_file(pid, "smaps", root)
         if not text:
             return None  # may not be read, or the process ends just now and the next look finds it gone
         pages = parse_smaps(text, in_memory)
         if pages is None or any(file.resident > most for file in pages.values()):
-            self._problems.append(f"/proc/{pid}/smaps cannot be understood: warm pages are estimated")
+            problems.append(f"/proc/{pid}/smaps cannot be understood: warm pages are estimated")
             return None
-        return pages
+        maps.append(pages)
+    return merge(maps)
 
 
 def _excess(statuses: _Statuses, files: TreeFiles | None, root: Path) -> int:

@@ -265,6 +265,16 @@ def test_maps_that_may_not_be_read_are_estimated(probe: Probe) -> None:
     assert probe.walks.problems == ()
 
 
+def test_maps_that_are_garbage_are_said_until_they_are_not(probe: Probe) -> None:
+    probe.write(7, status(1000, 60 * KIB), "banana")
+    for now in (0.0, 1.0):
+        assert probe.held(now).warm_basis is Basis.ESTIMATED
+        assert probe.walks.problems == ("/proc/7/smaps cannot be understood: warm pages are estimated",)
+    probe.write(7, status(1000, 60 * KIB), smaps(weights(60 * KIB)))
+    assert probe.held(2.0, walk=["a"]).warm == 60 * MIB
+    assert probe.walks.problems == ()
+
+
 def test_an_estimate_follows_the_file_pages(probe: Probe) -> None:
     probe.write(7, status(1000, 60 * KIB))
     probe.held(0.0)
