@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from reconciler.core import book
-from reconciler.core.memory import Memory
+from reconciler.core.memory import MappedFile, Memory, Watermarks
+from reconciler.core.pressure import Pressure, evicted
+from reconciler.core.shares import Files, own, within
 from reconciler.core.types import (
     Demand,
     Evict,
@@ -33,9 +35,26 @@ def model(name: str, mib: int | None = 100, **fields: object) -> ModelSpec:
     return ModelSpec(name=name, steady=steady, **fields)  # type: ignore[arg-type]
 
 
-def manifest(*models: ModelSpec, mib: int = 1000, reserve: float | int = 0, generation: int = 1) -> Manifest:
+def manifest(
+    *models: ModelSpec,
+    mib: int = 1000,
+    reserve: float | int = 0,
+    generation: int = 1,
+    marks: Watermarks | None = None,
+) -> Manifest:
     """A manifest with a budget of so many MiB and nothing kept back."""
-    return Manifest(tuple(sorted(models, key=lambda m: m.name)), generation, mib * MIB, reserve)
+    ordered = tuple(sorted(models, key=lambda m: m.name))
+    return Manifest(ordered, generation, mib * MIB, reserve, watermarks=marks)
+
+
+def file(key: str, mib: int) -> MappedFile:
+    """A mapped file of so many MiB."""
+    return MappedFile(key, mib * MIB)
+
+
+def mapping(name: str, *files: MappedFile, **fields: object) -> Preflight:
+    """What is known of a model that can be started and maps these files."""
+    return Preflight(name, files=files, **fields)  # type: ignore[arg-type]
 
 
 def running(
@@ -65,12 +84,16 @@ def world(
     ledger: Iterable[LedgerEntry] = (),
     total_mib: int | None = 100_000,
     available_mib: int | None = 100_000,
+    pressure: Pressure | None = None,
 ) -> World:
     """A look at a machine with plenty of memory, so that only the manifest's budget binds."""
     memory = Memory(
         None if total_mib is None else total_mib * MIB, None if available_mib is None else available_mib * MIB
     )
-    observation = Observation(1, NOW, memory, tuple(instances), tuple(demands), tuple(preflights))
+    judged = pressure or Pressure()
+    observation = Observation(
+        1, NOW, memory, tuple(instances), tuple(demands), tuple(preflights), pressure=judged
+    )
     return World(observation, tuple(ledger))
 
 
@@ -89,7 +112,8 @@ def perform(step: Step, manifest: Manifest, world: World) -> World:
         if not any(i.model == step.model for i in rest):
             demands = tuple(replace(d, active=0) if d.model == step.model else d for d in demands)
         # Its warm pages counted as available all along; only what it had committed comes back.
-        return replace(world, observation=_look(seen, rest, demands, gone.committed or 0))
+        after = _look(seen, rest, demands, gone.committed or 0, gone.device)
+        return replace(world, observation=replace(after, pressure=evicted(seen.pressure)))
     return replace(world, observation=_loaded(step, manifest, world))
 
 
@@ -101,22 +125,43 @@ def _loaded(step: Load, manifest: Manifest, world: World) -> Observation:
     size = book.size(spec, preflight, entry)
     assert size is not None, "a model of unknown size was loaded"
     pid = max((i.pid for i in seen.instances), default=0) + 1
-    new = Instance(spec.name, spec.digest, pid, 1, 18100, True, size, 0, seen.at, seen.at, admitted=size)
+    files: Files = within(preflight.files, size) if preflight is not None else ()
+    alone = own(size, files)
+    new = Instance(
+        spec.name,
+        spec.digest,
+        pid,
+        1,
+        18100,
+        True,
+        alone,
+        size - alone,
+        seen.at,
+        seen.at,
+        admitted=size,
+        files=files,
+    )
     demands = tuple(
         replace(d, active=d.active + d.waiting, waiting=0, oldest=None, wanted=False)
         if d.model == step.model
         else d
         for d in seen.demands
     )
-    return _look(seen, (*seen.instances, new), demands, -size)
+    return _look(seen, (*seen.instances, new), demands, -alone)
 
 
 def _look(
-    seen: Observation, instances: tuple[Instance, ...], demands: tuple[Demand, ...], freed: int
+    seen: Observation,
+    instances: tuple[Instance, ...],
+    demands: tuple[Demand, ...],
+    freed: int,
+    of_gpu: int = 0,
 ) -> Observation:
     memory = seen.memory
     if memory.available is not None:
         memory = replace(memory, available=memory.available + freed)
+    if memory.gpu is not None and memory.gpu.used is not None:
+        memory = replace(memory, gpu=replace(memory.gpu, used=memory.gpu.used - of_gpu))
     return replace(seen, seq=seen.seq + 1, memory=memory, instances=instances, demands=demands)
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from reconciler.core import book
-from reconciler.core.shares import Files, own
+from reconciler.core.shares import Files, own, within
 from reconciler.core.types import (
     Demand,
     Instance,
@@ -120,6 +120,7 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         need = book.load_need(spec, preflight, entry, size)
         # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
         own = size if instance is None or instance.digest == spec.digest else _own_size(entries, instance)
+        charge = _charge(instance, own, need)
         rows.append(
             Row(
                 name=name,
@@ -131,10 +132,10 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
                 entry=entry,
                 size=size,
                 need=need,
-                charge=_charge(instance, own, need),
+                charge=charge,
                 fitness=fitness(spec, instance, entry, now),
-                files=preflight.files if preflight else (),
-                held_files=_held_files(spec, instance, preflight),
+                files=within(preflight.files, size) if preflight else (),
+                held_files=within(_held_files(spec, instance, preflight), charge),
             )
         )
     named = {spec.name for spec in manifest.models}

@@ -7,11 +7,13 @@ system's own level) counts as the soft or the hard mark, whatever the use is.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
 from typing import Final
 
 from reconciler.core.memory import Memory, Stall, Swap, Watermarks
 
-#: Share of the window that looks must span before a model is evicted for what they say; less of it when it is urgent.
+#: Share of the window for which memory must have been short before a model is evicted for it, and for which it must
+#: not have been before anything is loaded again; less of it when it is urgent.
 EVIDENCE: Final = 0.5
 URGENT: Final = 0.2
 #: Bytes a second written to swap over that time: above the first nothing is loaded unasked, above the second a model
@@ -54,10 +56,12 @@ class Pressure:
     level: Level = Level.CALM
     #: Mean share in use over the window; None = unknown.
     used: float | None = None
-    #: The hard mark was passed, and use is not yet below the target again.
+    #: The hard mark was passed for long enough, and use is not yet below the target again.
     relieving: bool = False
     #: The looks since the last eviction say enough to evict one more.
     evident: bool = False
+    #: Since when the looks say without a break that a model has to go; None = they do not.
+    since: float | None = None
     #: Bytes above the target.
     excess: int = 0
     #: What is the matter, for people; "" = nothing.
@@ -78,23 +82,42 @@ def observe(
     """Return the judgement after one more look. Without marks nothing is ever the matter."""
     if marks is None:
         return Pressure()
-    sample = Sample(now, share_used(memory, warm), memory.swap, memory.stall)
-    samples = (*(s for s in before.samples if now - marks.window < s.at < now), sample)
-    known = [s.used for s in samples if s.used is not None]
-    used = sum(known) / len(known) if known else None
-    span = now - samples[0].at
+    samples = _kept(before, Sample(now, share_used(memory, warm), memory.swap, memory.stall), marks)
+    used = _mean([s for s in samples if s.at > now - marks.window])
     level, cause = max(_signs(samples, used, marks, max_swap), key=lambda sign: sign[0])
-    relieving = level >= Level.HARD or (before.relieving and used is not None and used >= marks.target)
-    if relieving and not cause:
-        cause = f"{_percent(used)} of the memory was in use, waiting for less than {_percent(marks.target)}"
-    needed = marks.window * (URGENT if level is Level.CRITICAL else EVIDENCE)
+    hard = level >= Level.HARD
+    enough = marks.window * EVIDENCE
+    latched = before.relieving and (used is None or used >= marks.target or now - samples[0].at < enough)
+    since = (now if before.since is None else before.since) if hard or latched else None
+    needed = marks.window * URGENT if level is Level.CRITICAL else enough
+    lasting = since is not None and now > since and now - since >= needed
+    relieving = latched or (hard and lasting)
+    if relieving and not hard:
+        cause = f"{_percent(used)} of the memory is in use, to be brought below {_percent(marks.target)}"
     excess = int(((used or 0.0) - marks.target) * (memory.total or 0))
-    return Pressure(level, used, relieving, relieving and span >= needed, max(0, excess), cause, samples)
+    over = hard or (used is not None and used >= marks.target)
+    return Pressure(level, used, relieving, lasting and over, since, max(0, excess), cause, samples)
+
+
+def _kept(before: Pressure, newest: Sample, marks: Watermarks) -> tuple[Sample, ...]:
+    """Return the looks within the window, and the last one before it: at the calm pace there is no other."""
+    older = [s for s in before.samples if s.at < newest.at]
+    outside = sum(1 for s in older if s.at <= newest.at - marks.window)
+    return (*older[max(0, outside - 1) :], newest)
+
+
+def _mean(samples: list[Sample]) -> float | None:
+    """Return the mean over time, use taken to change evenly between looks: many looks at once weigh no more."""
+    known = [(s.at, s.used) for s in samples if s.used is not None]
+    if len(known) < 2:
+        return known[0][1] if known else None
+    area = sum((b - a) * (x + y) / 2 for (a, x), (b, y) in pairwise(known))
+    return area / (known[-1][0] - known[0][0])
 
 
 def evicted(before: Pressure) -> Pressure:
     """Return the judgement after a model has gone: what was seen before says nothing about what is left to do."""
-    return replace(before, samples=(), evident=False)
+    return replace(before, samples=(), since=None, evident=False)
 
 
 def next_look(pressure: Pressure, marks: Watermarks | None, now: float) -> float | None:
@@ -129,10 +152,12 @@ def _signs(
 def _swap_signs(
     samples: tuple[Sample, ...], marks: Watermarks, max_swap: int | None
 ) -> Iterable[tuple[Level, str]]:
-    first, last = samples[0], samples[-1]
-    span = last.at - first.at
-    if span < marks.window * EVIDENCE:
+    last = samples[-1]
+    # The newest look that is old enough: what was swapped before it has ended.
+    first = next((s for s in reversed(samples) if last.at - s.at >= marks.window * EVIDENCE), None)
+    if first is None:
         return
+    span = last.at - first.at
     written = _growth(first.swap.written, last.swap.written) / span
     read = _growth(first.swap.read, last.swap.read) / span
     if written >= SWAP_NOTICED:
@@ -141,7 +166,7 @@ def _swap_signs(
     over = max_swap is not None and last.swap.used is not None and last.swap.used > max_swap
     if over and max(written, read) >= SWAP_NOTICED:
         yield Level.HARD, "more swap is in use than machine.swap.max_used, and the machine swaps"
-    if _growth(first.stall.compressed, last.stall.compressed) > COMPRESSED:
+    if _growth(samples[0].stall.compressed, last.stall.compressed) > COMPRESSED:
         yield Level.SOFT, "the memory compressor grows"
 
 

@@ -5,8 +5,9 @@ whose turn it is to be loaded, and uses only what the plan itself cannot change:
 name. With one order for both, performing the first step would reorder the rest and a dry run would lie.
 """
 
+import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -14,9 +15,9 @@ from typing import Final
 from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
 from reconciler.core.pressure import Level
-from reconciler.core.shares import Shares, own
+from reconciler.core.shares import Files, Shares, own, shared, within
 from reconciler.core.types import Instance, Manifest, Observation, Reason, Residency
-from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, rank
+from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, rank
 from reconciler.core.words import size as size_text
 
 #: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
@@ -30,9 +31,10 @@ class Going:
     """One process that leaves. `row` is None for a process no model of the manifest accounts for."""
 
     instance: Instance
-    #: Bytes that come back: a file that another model maps too stays.
+    #: Bytes that come back: its own, and once it has left those of the files that nobody else maps.
     charge: int
     reason: Reason
+    files: Files = ()
     row: Row | None = None
     claimant: Row | None = None
     busy: bool = False
@@ -109,7 +111,8 @@ def _rested(row: Row, instance: Instance, now: float) -> Reason | None:
     idle = now - instance.last_used
     if row.spec.residency is Residency.TRANSIENT and (instance.served > 0 or idle >= TRANSIENT_GRACE):
         return Reason.TRANSIENT_DONE
-    if row.spec.idle_ttl is not None and idle >= row.spec.idle_ttl:
+    # One that the manifest wants in memory would be loaded again at once.
+    if row.spec.idle_ttl is not None and idle >= row.spec.idle_ttl and not row.wanted:
         return Reason.IDLE_EXPIRED
     return None
 
@@ -132,15 +135,15 @@ class _Selector:
         soft = book.capacity(manifest, seen.memory, instances, book.mark(manifest, soft=True))
         #: Room that only a model somebody waits for may take: between the soft mark and the hard one.
         self.kept_for_demand = (capacity or 0) - (soft or 0)
-        self.shares = Shares(
-            (*(f for r in table.rows for f in (r.files, r.held_files)), *(s.files for s in table.strays))
-        )
+        #: Files of all that is in memory at this step of the plan, and of those of it that do not leave anyway.
+        self.here, self.staying = Shares(), Shares()
+        self.sharing = shared(_holders_of_files(table))
         self.out = Selection(capacity=capacity, shortage=seen.pressure.cause)
         self._add_up()
         self.free: int | None = None
-        #: Leave whatever happens, idle ones first: a drain holds up everything behind it.
+        #: Leave whatever happens, idle ones first: a drain holds up everything behind it. And what they hold alone.
         self.removals: deque[Going] = deque()
-        self.removals_total = 0
+        self.removals_own = 0
         victims = sorted(self._sort_out_residents(), key=rank)
         #: May have to give way, the cheapest loss first.
         self.victims = {r.name: r for r in victims}
@@ -149,9 +152,11 @@ class _Selector:
         settled = [r for r in victims if self._has_stayed(r)]
         self.idle = Displaceable(r for r in settled if not r.busy)
         self.busy = Displaceable(r for r in settled if r.busy)
-        self.pinned = [r for r in table.rows if r.pinned]
-        #: Least need among the models that are demanded and found no room.
+        self.pinned = _Pinned(table)
+        #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
+        #: models themselves: what they need changes with who holds a file.
         self.least_blocked: int | None = None
+        self.blocked_sharing: list[Row] = []
         #: Nothing is loaded while memory is short.
         self.held_up = False
 
@@ -162,7 +167,8 @@ class _Selector:
             self._claim(row)
         self._look_ahead()
         self.out.holders = self._holders()
-        self.out.leftovers = list(self.removals)
+        while self.removals:
+            self.out.leftovers.append(self._remove_next())
         return self.out
 
     def _add_up(self) -> None:
@@ -171,10 +177,11 @@ class _Selector:
         running = [
             (r.instance.ready, r.charge, r.held_files) for r in self.table.rows if r.instance is not None
         ]
-        running += [(True, book.stray_charge(s), s.files) for s in self.table.strays]
+        running += [(True, book.stray_charge(s), _stray_files(s)) for s in self.table.strays]
         for is_ready, charge, files in sorted(running, key=lambda r: not r[0]):
             known = known and charge is not None
-            bytes_ = own(charge or 0, files) + self.shares.hold(files)
+            self.staying.hold(files)
+            bytes_ = own(charge or 0, files) + self.here.hold(files)
             ready, loading = (ready + bytes_, loading) if is_ready else (ready, loading + bytes_)
         self.out.held, self.out.reserved = (ready if known else None), loading
         if known and self.out.capacity is not None:
@@ -189,9 +196,9 @@ class _Selector:
         victims: list[Row] = []
         named = {r.name for r in self.table.rows}
         for stray in self.table.strays:
-            charge = book.stray_charge(stray)
+            charge, files = book.stray_charge(stray), _stray_files(stray)
             busy = stray.model in self.table.still_serving and not stray.broken
-            leaving = Going(stray, charge or 0, _stray_reason(stray, named), busy=busy)
+            leaving = Going(stray, own(charge or 0, files), _stray_reason(stray, named), files, busy=busy)
             # Before anything else go: a second process, which would pass for the model were the other one stopped
             # first; and one whose memory cannot be read, since nothing can be admitted beside it.
             ahead = leaving.reason is not Reason.REMOVED or charge is None
@@ -201,23 +208,21 @@ class _Selector:
                 continue
             reason = removal_reason(row, self.now)
             if reason is not None:
-                leaving = Going(row.instance, row.charge or 0, reason, row, busy=row.demand.active > 0)
+                busy = row.demand.active > 0
+                leaving = Going(row.instance, row.own_charge, reason, row.held_files, row, busy=busy)
                 (first if row.charge is None else going).append(leaving)
             elif not row.pinned:
                 victims.append(row)
-        self.out.relief = self._in_order(first)
+        for leaving in sorted(first, key=_going_order):
+            self.staying.drop(leaving.files)
+            leaving.charge += self.here.drop(leaving.files)
+            self.out.relief.append(leaving)
         self.free = self._free_without(self.out.relief)
-        self.removals.extend(self._in_order(going))
-        self.removals_total = sum(g.charge for g in self.removals)
+        for leaving in sorted(going, key=_going_order):
+            self.staying.drop(leaving.files)
+            self.removals_own += leaving.charge
+            self.removals.append(leaving)
         return victims
-
-    def _in_order(self, leaving: list[Going]) -> list[Going]:
-        """Sort those that leave, and find what each gives back once the ones before it are gone."""
-        leaving.sort(key=_going_order)
-        for going in leaving:
-            files = going.row.held_files if going.row is not None else going.instance.files
-            going.charge = own(going.charge, files) + self.shares.drop(files)
-        return leaving
 
     def _free_without(self, gone: Iterable[Going]) -> int | None:
         """Return what is left of the capacity once `gone` have left; None = something that stays is unknown."""
@@ -225,12 +230,23 @@ class _Selector:
         charges = [
             (r.charge, r.held_files) for r in self.table.rows if r.instance and id(r.instance) not in left
         ]
-        charges += [(book.stray_charge(s), s.files) for s in self.table.strays if id(s) not in left]
+        charges += [(book.stray_charge(s), _stray_files(s)) for s in self.table.strays if id(s) not in left]
         if self.out.capacity is None or any(charge is None for charge, _ in charges):
             return None
-        return (
-            self.out.capacity - self.shares.total - sum(own(charge or 0, files) for charge, files in charges)
-        )
+        return self.out.capacity - self.here.total - sum(own(charge or 0, files) for charge, files in charges)
+
+    @property
+    def _removals_total(self) -> int:
+        """What comes back once all that leaves anyway has left, the files only they hold included."""
+        return self.removals_own + self.here.total - self.staying.total
+
+    def _remove_next(self) -> Going:
+        """Let the next of those that leave anyway go."""
+        going = self.removals.popleft()
+        self.removals_own -= going.charge
+        going.charge += self.here.drop(going.files)
+        self.free = (self.free or 0) + going.charge
+        return going
 
     def _relieve(self) -> None:
         """Bring what stays below the budget: the budget may have been lowered, or a model has outgrown its size."""
@@ -238,30 +254,28 @@ class _Selector:
             return
         leaving = {g.row.name for g in (*self.removals, *self.out.relief) if g.row is not None}
         rows = (r for r in self.table.rows if r.instance is not None and r.name not in leaving)
-        # What leaves holds no file any more, so the files still held are those of models that stay.
-        over = sum(r.own_charge for r in rows) + self.shares.total - self.budget
+        over = sum(r.own_charge for r in rows) + self.staying.total - self.budget
         if over > 0:
             idle = [r for r in self.victims.values() if not r.busy]
-            for row in cover(idle, over, self.shares) or idle:
+            for row in cover(idle, over, self.staying) or idle:
                 self.out.relief.append(self._take(row, Reason.OVER_BUDGET))
 
     def _relieve_pressure(self) -> None:
-        """While memory is short, name those that have to go until use is below the target; nothing is loaded then.
+        """While memory is short nothing is loaded, and models go in the order of their rank until the excess is gone.
 
-        Only the first of them goes before the machine is looked at again, and what leaves anyway goes before it.
+        Only the first of them goes before the machine is looked at again. What leaves anyway goes before it, unless
+        it is still in use: a drain may take long.
         """
         pressure = self.pressure
-        if not pressure.relieving:
-            return
         critical = pressure.level is Level.CRITICAL
         candidates = [r for r in self.victims.values() if critical or not r.busy]
-        leaving = bool(self.removals or self.out.relief)
+        leaving = bool(self.out.relief) or any(not g.busy for g in self.removals)
         # With nobody left to go, waiting for the target would be for ever: what fits below the hard mark is let in.
-        self.held_up = bool(candidates) or leaving or pressure.level >= Level.HARD
-        if leaving or not pressure.evident:
-            return
-        for row in cover(candidates, pressure.excess, self.shares) or candidates:
-            self.out.relief.append(self._take(row, Reason.MEMORY_PRESSURE))
+        waits = pressure.relieving and (leaving or bool(candidates))
+        self.held_up = waits or pressure.level >= Level.HARD
+        if pressure.relieving and pressure.evident and not leaving:
+            for row in leading(candidates, max(1, pressure.excess), self.staying)[0]:
+                self.out.relief.append(self._take(row, Reason.MEMORY_PRESSURE))
 
     # -- who comes ------------------------------------------------------------------------------------------------
 
@@ -287,7 +301,7 @@ class _Selector:
         if reason is not None or row.need is None or self.free is None or self.budget is None:
             self.out.blocked[row.name] = Block(reason or Reason.SIZE_UNKNOWN)
             return
-        never = self._beyond_reach(row, row.need, self.budget)
+        never = self.pinned.beside(row) - self.budget
         if never > 0:
             self.out.blocked[row.name] = Block(Reason.NEVER_FITS, never)
             return
@@ -295,20 +309,12 @@ class _Selector:
             self.out.blocked[row.name] = Block(Reason.MEMORY_PRESSURE)
             return
         # Held from here on, so that a victim with the same file does not seem to give it back.
-        need = own(row.need, row.files) + self.shares.hold(row.files)
-        mine = self._own_charge(row)
+        self.staying.hold(row.files)
+        need = own(row.need, row.files) + self.here.hold(row.files)
         claim = self._claim_demanded if row.demanded else self._claim_warm
-        if not claim(row, need, self.free + mine, mine):
-            self.shares.drop(row.files)
-
-    def _beyond_reach(self, row: Row, need: int, budget: int) -> int:
-        """Return how many bytes a model would lack even with every other model gone that is not pinned."""
-        beside = Shares((row.files, *(r.files for r in self.pinned), *(r.held_files for r in self.pinned)))
-        for other in self.pinned:
-            if other is not row:
-                files = other.held_files or other.files
-                budget -= own(max(other.size or 0, other.charge or 0), files) + beside.hold(files)
-        return own(need, row.files) + beside.hold(row.files) - budget
+        if not claim(row, need):
+            self.here.drop(row.files)
+            self.staying.drop(row.files)
 
     def _look_ahead(self) -> None:
         """Say of cold models what a request for them would be told, before there is one."""
@@ -319,7 +325,7 @@ class _Selector:
             if reason is not None:
                 self.out.hopeless[row.name] = Block(reason)
             elif row.need is not None and self.budget is not None:
-                short = self._beyond_reach(row, row.need, self.budget)
+                short = self.pinned.beside(row) - self.budget
                 if short > 0:
                     self.out.hopeless[row.name] = Block(Reason.NEVER_FITS, short)
 
@@ -329,49 +335,88 @@ class _Selector:
         largest = sorted(staying, key=lambda r: (-(r.charge or 0), r.name))[:3]
         return ", ".join(f"{r.name} ({size_text(r.charge)}, priority {r.spec.priority})" for r in largest)
 
-    def _own_charge(self, row: Row) -> int:
-        """Return what replacing the model's own drifted process would give back."""
-        drifted = row.fitness is Fitness.DRIFTED and row.instance is not None
-        if not drifted or not (row.name in self.victims or row.pinned):
-            return 0
-        return row.own_charge + self.shares.alone(row.held_files)
+    def _replaced(self, row: Row) -> bool:
+        """Whether a process of old settings has to leave before the model is loaded."""
+        return row.fitness is Fitness.DRIFTED and (row.name in self.victims or row.pinned)
 
-    def _claim_warm(self, row: Row, need: int, room: int, mine: int) -> bool:
+    def _mine(self, row: Row, shares: Shares) -> int:
+        """Return what replacing the model's own drifted process would give back."""
+        return row.own_charge + shares.alone(row.held_files) if self._replaced(row) else 0
+
+    def _claim_warm(self, row: Row, need: int) -> bool:
         """Load a model nobody waits for: only below the soft mark, and if no room is kept from a request that waits."""
-        short = need - room - self.removals_total
-        if need > mine:
-            short += self.kept_for_demand
-        if short > 0 or (self.least_blocked is not None and (need > mine or self.least_blocked <= room)):
+        mine = self._mine(row, self.staying)
+        room = (self.free or 0) + mine + self._removals_total
+        grows = need > mine
+        short = need - room + (self.kept_for_demand if grows else 0)
+        if grows and self.pressure.level >= Level.SOFT:
+            self.out.blocked[row.name] = Block(Reason.MEMORY_PRESSURE)
+            return False
+        if short > 0 or (self._anyone_blocked and (grows or self._owed(row, room, []))):
             self.out.blocked[row.name] = Block(Reason.NO_ROOM, max(short, 0))
             return False
-        self._load(row, need, room, [])
+        self._load(row, need, [])
         return True
 
-    def _claim_demanded(self, row: Row, need: int, room: int, _mine: int) -> bool:
-        short = need - room - self.removals_total
-        displaced = self._displace(row, short) if short > 0 else []
+    def _claim_demanded(self, row: Row, need: int) -> bool:
+        mine = self._mine(row, self.staying)
+        room = (self.free or 0) + mine + self._removals_total
+        displaced = self._displace(row, need - room) if need > room else []
         if displaced is None:
-            self._block_for_room(row, need, short)
+            self._block_for_room(row, need - mine, need - room)
             return False
-        freed = self.removals_total + sum(v.charge or 0 for v in displaced)
-        if self.least_blocked is not None and self.least_blocked <= room + freed:
+        if self._owed(row, room, displaced):
             # What would be freed is owed to somebody more urgent, who was not allowed to free it: leave all as it is.
-            self._block_for_room(row, need, short, Reason.OUTRANKED)
+            self._block_for_room(row, need - mine, need - room, Reason.OUTRANKED)
             return False
-        self._load(row, need, room, displaced)
+        self._load(row, need, displaced)
         return True
 
-    def _block_for_room(self, row: Row, need: int, short: int, reason: Reason | None = None) -> None:
+    @property
+    def _anyone_blocked(self) -> bool:
+        return self.least_blocked is not None or bool(self.blocked_sharing)
+
+    def _owed(self, row: Row, room: int, displaced: list[Row]) -> bool:
+        """Return whether a more urgent model that is blocked would fit once those have gone who go for `row`."""
+        if not self.sharing:
+            return self.least_blocked is not None and self.least_blocked <= room + sum(
+                v.charge or 0 for v in displaced
+            )
+        if not self.blocked_sharing:
+            return False
+        gone = [v.held_files for v in displaced] + [row.files]
+        freed = sum(v.own_charge + self.staying.drop(v.held_files) for v in displaced)
+        self.staying.drop(row.files)
+        owed = any(
+            own(r.need or 0, r.files) + self.staying.missing(r.files) - self._mine(r, self.staying)
+            <= room + freed
+            for r in self.blocked_sharing
+        )
+        for files in gone:
+            self.staying.hold(files)
+        return owed
+
+    def _block_for_room(self, row: Row, needs_room: int, short: int, reason: Reason | None = None) -> None:
         if reason is None:
-            mine = (row.charge or 0) if row.name in self.victims else 0
-            if self.bytes.below(bound(row)) - mine >= short:
+            if self._would_free(row, bound(row)) >= short:
                 reason = Reason.VICTIMS_BUSY
-            elif self.bytes.below(inf) - mine >= short:
+            elif self._would_free(row, inf) >= short:
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
         self.out.blocked[row.name] = Block(reason, max(short, 0))
-        self.least_blocked = need if self.least_blocked is None else min(self.least_blocked, need)
+        if self.sharing:
+            self.blocked_sharing.append(row)
+        elif self.least_blocked is None or needs_room < self.least_blocked:
+            self.least_blocked = needs_room
+
+    def _would_free(self, row: Row, limit: float) -> int:
+        """Return what all victims below a priority would give back together, in use or not."""
+        if not self.sharing:
+            mine = row.name in self.victims and row.spec.priority < limit
+            return self.bytes.below(limit) - (row.charge or 0 if mine else 0)
+        others = (v for v in self.victims.values() if v is not row and v.spec.priority < limit)
+        return leading(others, sys.maxsize, self.staying)[1]
 
     def _displace(self, row: Row, short: int) -> list[Row] | None:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
@@ -381,7 +426,7 @@ class _Selector:
         # Most searches on a full machine find nobody: known without looking at a single victim.
         if sum(group.bytes.below(limit) for group in groups) < short:
             return None
-        return cover((v for group in groups for v in group.below(limit) if v is not row), short, self.shares)
+        return cover((v for group in groups for v in group.below(limit) if v is not row), short, self.staying)
 
     def _has_stayed(self, victim: Row) -> bool:
         return (
@@ -390,16 +435,12 @@ class _Selector:
 
     # -- bookkeeping ----------------------------------------------------------------------------------------------
 
-    def _load(self, row: Row, need: int, room: int, displaced: list[Row]) -> None:
+    def _load(self, row: Row, need: int, displaced: list[Row]) -> None:
         before = []
-        while self.removals and (room < need):
-            going = self.removals.popleft()
-            self.removals_total -= going.charge
-            self.free = (self.free or 0) + going.charge
-            room += going.charge
-            before.append(going)
+        while self.removals and (self.free or 0) + self._mine(row, self.here) < need:
+            before.append(self._remove_next())
         before += [self._take(victim, Reason.MAKE_ROOM, row) for victim in displaced]
-        if row.fitness is Fitness.DRIFTED and row.instance is not None and self._own_charge(row):
+        if self._replaced(row):
             before.append(self._take(row, Reason.DRIFTED))
         keeps = need - (row.need or 0) + (row.size or 0)
         self.free = (self.free or 0) - keeps
@@ -411,9 +452,45 @@ class _Selector:
         if self.victims.pop(row.name, None) is not None:
             self.bytes.add(row.spec.priority, -(row.charge or 0))
             (self.busy if row.busy else self.idle).discard(row)
-        frees = row.own_charge + self.shares.drop(row.held_files)
+        self.staying.drop(row.held_files)
+        frees = row.own_charge + self.here.drop(row.held_files)
         self.free = (self.free or 0) + frees
-        return Going(row.instance, frees, reason, row, claimant, busy=row.demand.active > 0)
+        return Going(row.instance, frees, reason, row.held_files, row, claimant, busy=row.demand.active > 0)
+
+
+class _Pinned:
+    """What pinned models are charged with nobody else there: the part of the memory no other model ever gets."""
+
+    def __init__(self, table: Table) -> None:
+        rows = [r for r in table.rows if r.pinned]
+        self._files = {r.name: r.held_files or r.files for r in rows}
+        self._own = {r.name: own(max(r.size or 0, r.charge or 0), self._files[r.name]) for r in rows}
+        self._total = sum(self._own.values())
+        self._shares = Shares()
+        for files in self._files.values():
+            self._shares.hold(files)
+
+    def beside(self, row: Row) -> int:
+        """Return the bytes of all pinned models and of `row`, which is being loaded, together."""
+        if row.pinned:
+            self._shares.drop(self._files[row.name])
+        shared_bytes = self._shares.total + self._shares.missing(row.files)
+        if row.pinned:
+            self._shares.hold(self._files[row.name])
+        return self._total - self._own.get(row.name, 0) + own(row.need or 0, row.files) + shared_bytes
+
+
+def _stray_files(stray: Instance) -> Files:
+    return within(stray.files, book.stray_charge(stray))
+
+
+def _holders_of_files(table: Table) -> Iterator[Files]:
+    """Yield the files of everybody who has, or would have, any of them in memory."""
+    for row in table.rows:
+        if row.files or row.held_files:
+            yield (*row.files, *row.held_files)
+    for stray in table.strays:
+        yield stray.files
 
 
 def _stray_reason(stray: Instance, named: set[str]) -> Reason:

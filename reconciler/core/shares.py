@@ -9,18 +9,37 @@ Files = tuple[MappedFile, ...]
 
 def own(charge: int, files: Files) -> int:
     """Return the part of a charge in bytes that is not in mapped files: it comes and goes with the model alone."""
-    return max(0, charge - sum(f.size for f in files))
+    return max(0, charge - sum(f.size for f in files)) if files else charge
+
+
+def within(files: Files, charge: int | None) -> Files:
+    """Return the files as far as the charge covers them: who states a smaller size than they have is believed."""
+    if not files or charge is None or sum(f.size for f in files) <= charge:
+        return files
+    out = []
+    for file in files:
+        out.append(MappedFile(file.key, min(file.size, charge)))
+        charge -= out[-1].size
+    return tuple(out)
+
+
+def shared(holders: Iterable[Files]) -> bool:
+    """Return whether any file is named by two holders."""
+    seen: set[str] = set()
+    for files in holders:
+        keys = {f.key for f in files}
+        if not seen.isdisjoint(keys):
+            return True
+        seen |= keys
+    return False
 
 
 class Shares:
-    """Files and how many models hold each. Bytes; of two opinions on a file's size the larger counts."""
+    """Files and who holds how much of each. Bytes; of several opinions on a file's size the largest counts."""
 
-    def __init__(self, known: Iterable[Files]) -> None:
-        self._sizes: dict[str, int] = {}
-        for files in known:
-            for file in files:
-                self._sizes[file.key] = max(file.size, self._sizes.get(file.key, 0))
-        self._holders: dict[str, int] = {}
+    def __init__(self) -> None:
+        #: For each file how many holders state which size.
+        self._sizes: dict[str, dict[int, int]] = {}
         #: Bytes of all files that somebody holds.
         self.total = 0
 
@@ -28,10 +47,9 @@ class Shares:
         """Note one more holder of `files`; return the bytes nobody held before."""
         taken = 0
         for file in files:
-            count = self._holders.get(file.key, 0)
-            self._holders[file.key] = count + 1
-            if count == 0:
-                taken += self._sizes[file.key]
+            sizes = self._sizes.setdefault(file.key, {})
+            taken += max(0, file.size - max(sizes, default=0))
+            sizes[file.size] = sizes.get(file.size, 0) + 1
         self.total += taken
         return taken
 
@@ -39,12 +57,23 @@ class Shares:
         """Note one holder less; return the bytes nobody holds any more."""
         freed = 0
         for file in files:
-            self._holders[file.key] -= 1
-            if self._holders[file.key] == 0:
-                freed += self._sizes[file.key]
+            sizes = self._sizes[file.key]
+            before = max(sizes)
+            sizes[file.size] -= 1
+            if sizes[file.size] == 0:
+                del sizes[file.size]
+            freed += before - max(sizes, default=0)
         self.total -= freed
         return freed
 
     def alone(self, files: Files) -> int:
-        """Return the bytes of `files` that would be freed by `drop`."""
-        return sum(self._sizes[f.key] for f in files if self._holders.get(f.key) == 1)
+        """Return the bytes of `files` that `drop` would free."""
+        freed = self.drop(files)
+        self.hold(files)
+        return freed
+
+    def missing(self, files: Files) -> int:
+        """Return the bytes of `files` that `hold` would take."""
+        taken = self.hold(files)
+        self.drop(files)
+        return taken

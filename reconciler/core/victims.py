@@ -78,11 +78,10 @@ class Displaceable:
             self.bytes.add(row.spec.priority, -(row.charge or 0))
 
 
-def cover(ordered: Iterable[Row], short: int, shares: Shares) -> list[Row] | None:
-    """Return the first of `ordered` that together free `short` bytes, less those that proved unnecessary, or None.
+def leading(ordered: Iterable[Row], short: int, shares: Shares) -> tuple[list[Row], int]:
+    """Return the first of `ordered` that together free `short` bytes, or all of them, and the bytes they free.
 
-    The most valuable are dropped first, so that what is kept is what is worth keeping. A file that several map is
-    freed by the last of them; `shares` is left as it was.
+    A file that several map is freed by the last of them; `shares` is left as it was.
     """
     taken: list[Row] = []
     freed = 0
@@ -91,15 +90,29 @@ def cover(ordered: Iterable[Row], short: int, shares: Shares) -> list[Row] | Non
             break
         taken.append(row)
         freed += row.own_charge + shares.drop(row.held_files)
-    enough = freed >= short
+    for row in taken:
+        shares.hold(row.held_files)
+    return taken, freed
+
+
+def cover(ordered: Iterable[Row], short: int, shares: Shares) -> list[Row] | None:
+    """Return the first of `ordered` that together free `short` bytes, less those that proved unnecessary, or None.
+
+    The most valuable are dropped first, so that what is kept is what is worth keeping; `shares` is left as it was.
+    """
+    taken, freed = leading(ordered, short, shares)
+    if freed < short:
+        return None
+    for row in taken:
+        shares.drop(row.held_files)
     needed: list[Row] = []
     for row in reversed(taken):
         back = row.own_charge + shares.hold(row.held_files)
-        if enough and freed - back < short:
+        if freed - back >= short:
+            freed -= back
+        else:
             needed.append(row)
             shares.drop(row.held_files)
-        else:
-            freed -= back
     for row in needed:
         shares.hold(row.held_files)
-    return needed[::-1] if enough else None
+    return needed[::-1]

@@ -22,7 +22,7 @@ def together(rows: Sequence[Row], budget: int | None) -> FitDocument:
 def beside(row: Row, table: Table, headroom: int | None) -> FitDocument:
     """Return whether a cold model can be loaded into `headroom` bytes, beside everything that runs."""
     holders = [r.held_files for r in table.rows if r.instance] + [s.files for s in table.strays]
-    shares = Shares((row.files, *holders))
+    shares = Shares()
     for files in holders:
         shares.hold(files)
     need = None if row.need is None else own(row.need, row.files) + shares.hold(row.files)
@@ -38,7 +38,7 @@ def two_largest(rows: Iterable[Row], budget: int | None) -> FitDocument | None:
 def bytes_of(rows: Iterable[Row]) -> int:
     """Return the bytes models are charged together; unknown counts 0, a shared file once."""
     rows = tuple(rows)
-    shares = Shares(row.files for row in rows)
+    shares = Shares()
     return sum(own(_size(row) or 0, row.files) + shares.hold(row.files) for row in rows)
 
 
