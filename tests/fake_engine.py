@@ -2,6 +2,7 @@
 
 Run it as `python tests/fake_engine.py --port N [options]`; unknown options are ignored (try any argv).
 It speaks HTTP/1.1 by hand, because `http.server` alone takes longer to import than all the rest.
+A POST whose JSON says `"grow_mib": N` makes it hold so many MiB more before it answers.
 It answers GET /health, /v1/models, /echo, /stats, POST on any path (OpenAI-shaped), and idles on a WebSocket.
 It ends itself after 15 minutes, so that nothing a failed test leaves behind stays for long.
 """
@@ -77,6 +78,12 @@ def parse() -> argparse.Namespace:
     p.add_argument("--load", type=float, default=0.0, help="seconds of 503 on /health")
     p.add_argument("--rss-mib", type=int, default=0, help="anonymous memory touched at start")
     p.add_argument("--grow-mib", type=int, default=0, help="anonymous memory touched once ready")
+    p.add_argument(
+        "--load-mib",
+        type=int,
+        default=0,
+        help="anonymous memory touched bit by bit over --load, before it is ready",
+    )
     p.add_argument("--ignore-term", action="store_true")
     p.add_argument(
         "--exit", type=int, default=None, help="exit with this code (negative: die of that signal)"
@@ -102,6 +109,10 @@ ARGS = argparse.Namespace()
 STATS = Stats()
 STARTED = time.monotonic()
 HELD: list[bytearray] = []
+#: Set while --load-mib is being taken.
+TAKING = threading.Event()
+#: Steps in which --load-mib is taken.
+LOAD_STEPS = 50
 
 
 def say(text: str) -> None:
@@ -111,7 +122,7 @@ def say(text: str) -> None:
 
 def ready() -> bool:
     """Return whether the scripted load is over."""
-    return time.monotonic() - STARTED >= float(ARGS.load)
+    return time.monotonic() - STARTED >= float(ARGS.load) and not TAKING.is_set()
 
 
 def watch_while(sock: socket.socket, seconds: float) -> None:
@@ -254,6 +265,8 @@ class Connection:
         except ValueError:
             asked = {}
         asked = asked if isinstance(asked, dict) else {}
+        grow = asked.get("grow_mib")
+        touch(grow if isinstance(grow, int) else 0)
         path = self.path.partition("?")[0]
         if path.endswith("/embeddings"):
             self.send(200, embeddings(asked))
@@ -387,6 +400,14 @@ def listen() -> socket.socket:
     return sock
 
 
+def take(mib: int, seconds: float) -> None:
+    """Hold `mib` MiB more, bit by bit."""
+    for step in range(LOAD_STEPS):
+        touch(mib * (step + 1) // LOAD_STEPS - mib * step // LOAD_STEPS)
+        time.sleep(seconds / LOAD_STEPS)
+    TAKING.clear()
+
+
 def touch(mib: int) -> None:
     """Hold `mib` MiB of memory whose pages are really there."""
     HELD.append(bytearray(b"\x01") * (mib * MIB))
@@ -441,6 +462,9 @@ def main() -> None:
     sock = listen()
     say(f"fake engine {os.getpid()} listening on {ARGS.host} port {sock.getsockname()[1]}")
     touch(ARGS.rss_mib)
+    if ARGS.load_mib:
+        TAKING.set()
+        threading.Thread(target=take, args=(ARGS.load_mib, ARGS.load), daemon=True).start()
     if ARGS.grow_mib:
         later(ARGS.load, touch, ARGS.grow_mib)
     if ARGS.print_mib:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 import httpx
 
+from small_machine import SmallMachine
 from support import FAKE, free_port, get_json, wait_for
 
 RECONCILE = Path(sys.executable).with_name("reconcile")
@@ -91,6 +92,8 @@ class Manager:
     ports: range = field(default_factory=lambda: port_block(PORTS))
     #: Added to the environment of the manager.
     env: Mapping[str, str] = field(default_factory=dict)
+    #: Where it runs, with all it starts; None = on this machine as it is.
+    inside: SmallMachine | None = None
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -128,9 +131,17 @@ class Manager:
             entry["port"] = port
         return entry | keys
 
-    def text(self, models: Mapping[str, Mapping[str, object]], memory: int = 1000, **top: object) -> str:
-        """Return a manifest, a model a line, whose models may hold `memory` MiB together."""
-        machine = {"memory": f"{memory}MiB", "reserve": "0MiB", "ports": f"{self.ports[0]}-{self.ports[-1]}"}
+    def text(
+        self,
+        models: Mapping[str, Mapping[str, object]],
+        memory: int = 1000,
+        *,
+        machine: Mapping[str, object] | None = None,
+        **top: object,
+    ) -> str:
+        """Return a manifest, a model a line, whose models may hold `memory` MiB together; `machine` has its way."""
+        ports = f"{self.ports[0]}-{self.ports[-1]}"
+        machine = {"memory": f"{memory}MiB", "reserve": "0MiB", "ports": ports, **(machine or {})}
         lines = ["apiVersion: reconciler/v1", f"machine: {json.dumps(machine)}"]
         lines += [f"{key}: {json.dumps(value)}" for key, value in top.items()]
         lines += [
@@ -139,10 +150,17 @@ class Manager:
         ]
         return "\n".join(lines) + "\n"
 
-    def write(self, models: Mapping[str, Mapping[str, object]], memory: int = 1000, **top: object) -> None:
+    def write(
+        self,
+        models: Mapping[str, Mapping[str, object]],
+        memory: int = 1000,
+        *,
+        machine: Mapping[str, object] | None = None,
+        **top: object,
+    ) -> None:
         """Save a manifest as `text` makes it, in one step."""
         draft = self.root / "draft.yaml"
-        draft.write_text(self.text(models, memory, **top))
+        draft.write_text(self.text(models, memory, machine=machine, **top))
         draft.replace(self.file)
 
     # -- the process ----------------------------------------------------------------------------------------------
@@ -161,6 +179,7 @@ class Manager:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
+                preexec_fn=self.inside.enter if self.inside is not None else None,
             )
         self.others.append(process)
         return process
@@ -255,6 +274,25 @@ class Manager:
             return found if all(found[key] == value for key, value in wanted.items()) else None
 
         found = wait_for(look, timeout, f"{name} with {wanted}")
+        assert found is not None
+        return found
+
+    def condition(self, kind: str, model: str | None = None) -> dict[str, Any] | None:
+        """Return a condition of a model, or of the manifest, while it is true."""
+        conditions = (self.model(model) if model is not None else self.status())["conditions"]
+        return next((c for c in conditions if c["type"] == kind and c["status"] == "True"), None)
+
+    def wait_condition(
+        self, kind: str, model: str | None = None, timeout: float = SOON, **wanted: object
+    ) -> dict[str, Any]:
+        """Wait until a condition is true and has these values; return it."""
+
+        def look() -> dict[str, Any] | None:
+            time.sleep(self.PAUSE)
+            found = self.condition(kind, model)
+            return found if found and all(found[key] == value for key, value in wanted.items()) else None
+
+        found = wait_for(look, timeout, f"{kind} of {model or 'the manifest'} with {wanted}")
         assert found is not None
         return found
 
