@@ -5,12 +5,13 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, Self
 
 import httpx
 
+from reconciler.store.paths import DATABASE
 from small_machine import SmallMachine
 from support import FAKE, free_port, get_json, wait_for
 
@@ -356,6 +358,12 @@ class Manager:
         """Return what was begun and finished, in order: `load alpha`, `loaded alpha`, `evict alpha` ..."""
         kinds = ("load", "loaded", "load failed", "evict", "evicted", "given up", "model died", "adopted")
         return [f"{line['event']} {line['model']}" for line in self.log() if line.get("event") in kinds]
+
+    def events(self, kind: str, model: str | None = None) -> list[tuple[str, str]]:
+        """Return reason and message of the events of one kind in the history, oldest first."""
+        with closing(sqlite3.connect(f"file:{self.state_dir / DATABASE}?mode=ro", uri=True)) as db:
+            rows = db.execute("SELECT model, reason, message FROM events WHERE kind = ? ORDER BY id", (kind,))
+            return [(reason, message) for name, reason, message in rows if model in (None, name)]
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
