@@ -4,11 +4,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from reconciler.core import book, machine
-from reconciler.core.types import Manifest, Observation
+from reconciler.core.shares import Shares, own
+from reconciler.core.types import Instance, Manifest, Observation
 from reconciler.core.words import size
 
-#: Looks in a row that must agree: one reading ends nothing.
-LOOKS: Final = 2
+#: Seconds for which looks must agree: one reading ends nothing, however often the loop is woken. Less than the pace at
+#: which it looks while something is being done, so the second of those looks is enough.
+LOW_SECONDS: Final = 0.4
+#: Memory comes and goes on any machine: a load that was let in down to the floor may dip below it for a moment. Not by
+#: more than this share of the floor, though, or a small one would be none.
+DIP_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,26 +25,37 @@ class Sunk:
 
 
 class FloorWatch:
-    """Counts the looks at which less is available than must stay free."""
+    """Remembers since when less is available than must stay free."""
 
     def __init__(self) -> None:
-        self._low = 0
+        self._since: float | None = None
 
     def look(self, state: machine.State, manifest: Manifest, seen: Observation) -> Sunk | None:
         """Return why the load in flight is to be ended, or None. Unknown memory ends nothing."""
         floor, available = book.reserve(manifest, seen.memory), seen.memory.available
-        # Memory comes and goes on any machine: a load that was let in down to the floor may dip below it for a moment.
-        sinks = floor is not None and available is not None and available < floor - machine.SETTLE_SLACK
-        if not isinstance(state, machine.Loading) or not sinks:
-            self._low = 0
+        if not isinstance(state, machine.Loading) or floor is None or available is None:
+            self._since = None
             return None
-        self._low += 1
-        if self._low < LOOKS:
+        if available >= floor - min(machine.SETTLE_SLACK, int(floor * DIP_SHARE)):
+            self._since = None
             return None
-        action = state.action
-        loading = [i for i in seen.instances if i.model == action.model and not i.ready]
-        held = sum(book.held(i) or 0 for i in loading)
+        self._since = seen.at if self._since is None else self._since
+        if seen.at - self._since < LOW_SECONDS:
+            return None
+        needs, took = state.action.needs, _took(state.action.model, seen.instances)
         low = f"only {size(available)} of memory were left, {size(floor)} are kept free"
-        if held > action.needs:
-            return Sunk(f"it took {size(held)} where {size(action.needs)} were expected, and {low}", True)
+        if took > needs:
+            return Sunk(f"it took {size(took)} where {size(needs)} were expected, and {low}", True)
         return Sunk(f"{low}: other programs took what it needs", False)
+
+
+def _took(model: str, instances: tuple[Instance, ...]) -> int:
+    """Return the bytes that came with the load of a model: files that another one had mapped before are not of it."""
+    before, took = Shares(), 0
+    loading = [i for i in instances if i.model == model and not i.ready]
+    for instance in instances:
+        if instance not in loading:
+            before.hold(instance.files)
+    for instance in loading:
+        took += own(book.held(instance) or 0, instance.files) + before.hold(instance.files)
+    return took
