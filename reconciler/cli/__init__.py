@@ -77,6 +77,7 @@ def make_app() -> "App":
     from reconciler.cli.help import HelpTable
     from reconciler.cli.load import load
     from reconciler.cli.logs import logs
+    from reconciler.cli.measure import measure
     from reconciler.cli.run import run
     from reconciler.cli.schema import schema
     from reconciler.cli.status import status
@@ -101,6 +102,7 @@ def make_app() -> "App":
         status,
         explain,
         budget,
+        measure,
         doctor,
         logs,
         load,

@@ -22,20 +22,25 @@ _HEARD: Final = 2
 
 def ask(loop: LoopClient, name: str, verb: Verb, *, wait: bool, timeout: float) -> None:
     """Ask, then wait up to `timeout` seconds. Raises CliError when it is refused, fails or takes longer."""
+    if wait:
+        say(carry_out(loop, name, verb, timeout=timeout))
+    else:
+        loop.act(find_model(loop.status(), name)["name"], verb)
+
+
+def carry_out(loop: LoopClient, name: str, verb: Verb, *, timeout: float) -> str:
+    """Ask and wait up to `timeout` seconds; return what has come of it. Raises CliError as `ask` does."""
     before = loop.status()
     model = find_model(before, name)
     name = model["name"]
     loop.act(name, verb)
-    if not wait:
-        return
     deadline = time.monotonic() + timeout
     shown = ""
     while True:
         status = loop.status()
         now = find_model(status, name)
         if _done(now, verb):
-            say(_outcome(model, verb))
-            return
+            return _outcome(model, verb)
         if reason := _refused(
             now, model, verb, heard=status["observation"] >= before["observation"] + _HEARD
         ):

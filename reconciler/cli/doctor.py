@@ -26,11 +26,11 @@ def doctor(
     json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Check this machine for what keeps models from running well, and say what to do.
+    """Check this machine, and say what to do.
 
-    Memory against its limits, swap, settings of the kernel, GPUs, engines and their versions, ports, the state
-    directory, what an earlier run left behind, and the manifest. What cannot be read is said. Nothing is changed. Exits
-    1 if there is an error.
+    Whatever keeps models from running well: memory against its limits, swap, settings of the kernel, GPUs, engines and
+    their versions, ports, the state directory, what an earlier run left behind, the manifest. What cannot be read is
+    said. Nothing is changed. Exits 1 if there is an error.
     """
     import platform
 

@@ -18,6 +18,7 @@ VERBS: Final = (
     "status",
     "explain",
     "budget",
+    "measure",
     "doctor",
     "logs",
     "load",

@@ -15,7 +15,7 @@ from reconciler.manifest.files import manifest_paths, read_content, read_regular
 from reconciler.manifest.load import apply_content
 from reconciler.manifest.sizes import parse_size
 
-__all__ = ["Edit", "EditError", "plan_edit", "set_memory", "write_edit"]
+__all__ = ["Edit", "EditError", "find_edit", "plan_edit", "set_memory", "write_edit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,15 @@ class Edit:
         """The change as a unified diff; empty if there is none."""
         name = shown(self.path)
         # Only line feeds part lines here: a carriage return stays at the end of its line.
-        old, new = (data.decode("utf-8").split("\n") for data in (self.before, self.after))
-        return "\n".join(
-            line.rstrip("\r\n") for line in difflib.unified_diff(old, new, name, name, n=1, lineterm="")
-        )
+        old, new = (data.decode("utf-8").removesuffix("\n").split("\n") for data in (self.before, self.after))
+        lines = difflib.unified_diff(old, new, name, name, n=1, lineterm="")
+        return "\n".join(line.rstrip("\r\n") for line in lines)
 
 
-def plan_edit(path: Path, model: str, values: Mapping[str, str], environ: Mapping[str, str]) -> Edit:
-    """Return the edit that sets `memory` of `model` in the manifest at `path` (a file or a directory). Blocks.
+def find_edit(path: Path, model: str, values: Mapping[str, str]) -> Edit:
+    """Return the edit that sets `memory` of `model` in the manifest at `path`, a file or a directory. Blocks.
 
-    The result is read again as a manifest: it must mean the same as before but for these values. Raises EditError,
-    ManifestError, OSError.
+    It is not proved that nothing else changes. Raises EditError, OSError.
     """
     for file in manifest_paths(path):
         before = read_regular(file)
@@ -49,10 +47,19 @@ def plan_edit(path: Path, model: str, values: Mapping[str, str], environ: Mappin
             after = set_memory(before.decode("utf-8"), shown(file), model, values).encode("utf-8")
         except KeyError:
             continue
-        edit = Edit(file, before, after)
-        _prove(path, edit, model, values, environ)
-        return edit
+        return Edit(file, before, after)
     raise EditError(f"{shown(path)}: no file of it holds the model {model}")
+
+
+def plan_edit(path: Path, model: str, values: Mapping[str, str], environ: Mapping[str, str]) -> Edit:
+    """Return the edit that sets `memory` of `model`. Blocks.
+
+    The result is read again as a manifest: it must mean the same as before but for these values. Raises EditError,
+    ManifestError, OSError.
+    """
+    edit = find_edit(path, model, values)
+    _prove(path, edit, model, values, environ)
+    return edit
 
 
 def write_edit(edit: Edit) -> None:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.doctor_shapes import DoctorDocument
+from reconciler.render.measure_shapes import MeasureDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -41,11 +42,17 @@ def doctor_schema() -> dict[str, Any]:
     return _schema(DoctorDocument, "doctor.v1.json", "An examination by reconcile")
 
 
+def measure_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile measure --json` prints."""
+    return _schema(MeasureDocument, "measure.v1.json", "A measurement by reconcile")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
     "status": status_schema,
     "budget": budget_schema,
+    "measure": measure_schema,
     "doctor": doctor_schema,
 }
 

@@ -200,11 +200,10 @@ def test_the_right_file_of_several_is_found(tmp_path: Path) -> None:
     assert edit.diff.splitlines() == [
         f"--- {tmp_path}/b.yaml",
         f"+++ {tmp_path}/b.yaml",
-        "@@ -2,3 +2,3 @@",
+        "@@ -2,2 +2,2 @@",
         " models:",
         f"-  b: {entry}",
         f"+  b: {entry[:-1]}, memory: {{steady: 4.3GiB}}}}",
-        " ",
     ]
     with pytest.raises(EditError, match="no file of it holds the model d"):
         plan_edit(tmp_path, "d", STEADY, {})
