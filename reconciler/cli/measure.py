@@ -1,6 +1,7 @@
 """`reconcile measure MODEL [PATH]`: load a model, watch what it takes, and say how far off the estimate was."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -73,6 +74,7 @@ def measure(
     directory = resolve(state_dir, create=False)
     url = running_url(directory)
     if url is not None:
+        signal.signal(signal.SIGTERM, _stop)  # like Ctrl-C: what was loaded for this is unloaded again
         made = _by_loop(LoopClient(url), model, path, seconds, timeout, write=write)
     else:
         made = _by_ourselves(model, path, directory, seconds, write=write)
@@ -82,6 +84,10 @@ def measure(
     else:
         say(measure_text(document, colour=colour()))
     return OK if made.suggestion.steady is not None else FAILURE
+
+
+def _stop(number: int, _frame: object) -> None:
+    raise _StoppedError(f"ended by {signal.Signals(number).name}", number)
 
 
 # -- with a running loop --------------------------------------------------------------------------------------------
@@ -308,11 +314,13 @@ def _telling(model: str) -> Callable[[str, int | None], None]:
 
 def _count_down(model: str, deadline: float, holds: Callable[[], int | None]) -> None:
     tell = _telling(model)
-    while (left := deadline - time.monotonic()) > 0:
-        tell(f"watching, {left:.0f} s left", holds())
-        time.sleep(min(_POLL, left))
-    if sys.stderr.isatty():
-        _show(f"watched {model}", holds(), last=True)
+    try:
+        while (left := deadline - time.monotonic()) > 0:
+            tell(f"watching, {left:.0f} s left", holds())
+            time.sleep(min(_POLL, left))
+    finally:
+        if sys.stderr.isatty():
+            _show(f"watched {model}", holds(), last=True)
 
 
 def _show(text: str, holds: int | None, *, last: bool) -> None:

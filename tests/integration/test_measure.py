@@ -76,23 +76,34 @@ def test_a_shared_value_is_refused_before_anything_is_started(manager: Manager) 
     assert not manager.state_dir.exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_nothing_behind(manager: Manager, number: int, code: int) -> None:
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize("with_loop", [False, True])
+def test_a_signal_leaves_nothing_behind(manager: Manager, number: int, code: int, with_loop: bool) -> None:
     manager.write({"alpha": manager.fake("alpha", "--rss-mib", "20")})
-    command = [str(RECONCILE), "measure", "alpha", str(manager.manifests), "--seconds", "60"]
-    process = subprocess.Popen(
-        [*command, "--state-dir", str(manager.state_dir)],
-        stderr=subprocess.PIPE,
-        env=dict(os.environ),
-        text=True,
-    )
-    manager.others.append(process)  # type: ignore[arg-type] # it is only ended
-    assert process.stderr is not None
-    wait_for(lambda: "watching" in (process.stderr.readline() if process.stderr else ""), SOON, "it watches")
-    assert len(manager.processes("alpha")) == 1
-    process.send_signal(number)
-    assert process.wait(SOON) == code
-    process.stderr.close()
+    path = [] if with_loop else [str(manager.manifests)]
+    if with_loop:
+        manager.start()
+    command = [
+        str(RECONCILE),
+        "measure",
+        "alpha",
+        *path,
+        "--seconds",
+        "60",
+        "--state-dir",
+        str(manager.state_dir),
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(os.environ), text=True) as process:
+        assert process.stderr is not None
+        said = iter(process.stderr)
+        assert any(line.startswith("watching") for line in said)
+        assert len(manager.processes("alpha")) == 1
+        process.send_signal(number)
+        rest = "".join(said)
+        assert process.wait(SOON) == code, rest
     assert manager.processes("alpha") == []
     assert manager.ours() == []
 
