@@ -16,6 +16,7 @@ from reconciler.core.types import Instance, Manifest, Observation, Preflight
 from reconciler.engines import registry
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
+from reconciler.loop.guarded import Guarded
 from reconciler.loop.launches import Launch, Launches, instance
 from reconciler.memory.probe import MachineProbe
 
@@ -41,7 +42,7 @@ class Observer:
 
     def __init__(self, host: Host, machine: MachineProbe, launches: Launches, book: LeaseBook) -> None:
         self._host = host
-        self._machine = machine
+        self._machine = Guarded(machine)
         self._launches = launches
         self._book = book
         self._seq = 0
@@ -126,7 +127,7 @@ class Observer:
     ) -> tuple[Memory, dict[str, _Checked]]:
         with self._lock:
             self._measure(live, now)
-            memory = self._machine.read(now)
+            memory = _named(self._machine.read(now), live)
         for model in sorted({x.model for x in live}):
             self._host.logs.trim(model)
         owners = {x.port: x.model for x in live}
@@ -158,6 +159,16 @@ class Observer:
         found = self._machine.held({x.id: x.pids for x in launches}, now, walk=again)
         for launch in launches:
             launch.held = found[launch.id]
+
+
+def _named(memory: Memory, live: list[Launch]) -> Memory:
+    """Return the figures with problems of launches told by the names of their models, for people."""
+    problems = []
+    for problem in memory.problems:
+        for launch in live:
+            problem = problem.replace(launch.id, launch.model)
+        problems.append(problem)
+    return replace(memory, problems=tuple(problems))
 
 
 def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Preflight:
