@@ -5,7 +5,8 @@ from dataclasses import replace
 from reconciler.board import Progress, Snapshot
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.machine import Evicting, Idle, Loading, Settling, State
-from reconciler.core.memory import Memory
+from reconciler.core.memory import Estimate, HostUse, Memory, Said
+from reconciler.core.pressure import Level, Pressure
 from reconciler.core.status import Condition, Truth
 from reconciler.core.types import (
     Account,
@@ -19,6 +20,7 @@ from reconciler.core.types import (
     Observation,
     Outcome,
     Plan,
+    Preflight,
     Reason,
     Residency,
     Verdict,
@@ -28,6 +30,8 @@ from reconciler.manifest.applied import Applied, GatewaySettings, RequestLimits,
 
 NOW = 5000.0
 SECRET = "CANARY-secret"
+HOST = HostUse(32 << 30, 5 << 30, programs=20 << 30, kernel=1 << 30)
+CODER = Estimate(16 << 30, 2 << 30, 1 << 30, overhead=1 << 30, loading=1 << 29)
 SOURCE = Source("manifests/", ("manifests/desk.yaml",), "3f2c1ab", git_dirty=False)
 
 
@@ -194,16 +198,20 @@ def snapshot(state: State | None = None, progress: Progress | None = None) -> Sn
             Observation(
                 41,
                 NOW - 1,
-                Memory(gib(32), gib(5.1), "/proc/meminfo"),
+                Memory(gib(32), gib(5.1), "/proc/meminfo", host=HOST),
                 _instances(),
                 (
                     Demand("coder", waiting=2, oldest=NOW - 12.5),
                     Demand("embed", active=1),
                     Demand("vision", wanted=True),
                 ),
+                (Preflight("coder", steady=gib(20), parts=CODER),),
+                Pressure(Level.SOFT, 0.81, cause="81 % of the memory is in use, the soft mark is 75 %"),
             ),
             (
-                LedgerEntry("coder", "dk", gib(19), load_seconds=18.2),
+                LedgerEntry(
+                    "coder", "dk", gib(19), load_seconds=18.2, said=Said(context=gib(2), compute=mib(300))
+                ),
                 LedgerEntry(
                     "flaky", "df", failures=3, retry_at=NOW + 45, last_error="exit 1: cannot open\nx"
                 ),
@@ -213,6 +221,9 @@ def snapshot(state: State | None = None, progress: Progress | None = None) -> Sn
         state=state or Loading(coder, NOW - 12, NOW + 108),
         manifest_conditions=(
             condition("ManifestValid", Truth.TRUE, "Applied", "the newest manifest is in force"),
+            condition(
+                "MemoryPressure", Truth.TRUE, "Soft", "81 % of the memory is in use, the soft mark is 75 %", 8
+            ),
             condition("Ready", Truth.TRUE, "PinnedReady", "1 of 1 pinned models are ready", 200),
         ),
         model_conditions={
