@@ -48,11 +48,8 @@ class Row:
     #: Mapped files that it needs once loaded, and that its running instance holds: in memory once for all models.
     files: Files = ()
     held_files: Files = ()
-
-    @property
-    def own_charge(self) -> int:
-        """What the running instance is charged besides mapped files; unknown counts 0."""
-        return own(self.charge or 0, self.held_files)
+    #: What the running instance is charged besides mapped files; unknown counts 0.
+    own_charge: int = 0
 
     @property
     def busy(self) -> bool:
@@ -119,8 +116,11 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         size = book.size(spec, preflight, entry)
         need = book.load_need(spec, preflight, entry, size)
         # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
-        own = size if instance is None or instance.digest == spec.digest else _own_size(entries, instance)
-        charge = _charge(instance, own, need)
+        launched = (
+            size if instance is None or instance.digest == spec.digest else _own_size(entries, instance)
+        )
+        charge = _charge(instance, launched, need)
+        held_files = within(_held_files(spec, instance, preflight), charge)
         rows.append(
             Row(
                 name=name,
@@ -135,7 +135,8 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
                 charge=charge,
                 fitness=fitness(spec, instance, entry, now),
                 files=within(preflight.files, size) if preflight else (),
-                held_files=within(_held_files(spec, instance, preflight), charge),
+                held_files=held_files,
+                own_charge=own(charge or 0, held_files),
             )
         )
     named = {spec.name for spec in manifest.models}
@@ -151,10 +152,10 @@ def _held_files(spec: ModelSpec, instance: Instance | None, preflight: Preflight
     return expected or instance.files
 
 
-def _charge(instance: Instance | None, own: int | None, need: int | None) -> int | None:
+def _charge(instance: Instance | None, launched: int | None, need: int | None) -> int | None:
     if instance is None:
         return 0
-    return book.charge(instance, own if instance.ready else need)
+    return book.charge(instance, launched if instance.ready else need)
 
 
 def _own_size(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -> int | None:

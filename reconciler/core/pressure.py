@@ -90,7 +90,8 @@ def observe(
     latched = before.relieving and (used is None or used >= marks.target or now - samples[0].at < enough)
     since = (now if before.since is None else before.since) if hard or latched else None
     needed = marks.window * URGENT if level is Level.CRITICAL else enough
-    lasting = since is not None and now > since and now - since >= needed
+    # A mean is slow to follow: looks that have all said it themselves are evidence as well.
+    lasting = since is not None and max(now - since, _all_above(samples, marks.hard)) >= needed
     relieving = latched or (hard and lasting)
     if relieving and not hard:
         cause = f"{_percent(used)} of the memory is in use, to be brought below {_percent(marks.target)}"
@@ -113,6 +114,16 @@ def _mean(samples: list[Sample]) -> float | None:
         return known[0][1] if known else None
     area = sum((b - a) * (x + y) / 2 for (a, x), (b, y) in pairwise(known))
     return area / (known[-1][0] - known[0][0])
+
+
+def _all_above(samples: tuple[Sample, ...], mark: float) -> float:
+    """Return the seconds for which every look, the newest included, has read at least this use."""
+    start = samples[-1].at
+    for sample in reversed(samples):
+        if sample.used is None or sample.used < mark:
+            break
+        start = sample.at
+    return samples[-1].at - start
 
 
 def evicted(before: Pressure) -> Pressure:

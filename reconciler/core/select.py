@@ -7,7 +7,7 @@ name. With one order for both, performing the first step would reorder the rest 
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -139,8 +139,11 @@ class _Selector:
         self.here, self.staying = Shares(), Shares()
         self.sharing = shared(_holders_of_files(table))
         self.out = Selection(capacity=capacity, shortage=seen.pressure.cause)
-        self._add_up()
+        #: What is left of the capacity at this step of the plan; None = something that is there then is unknown.
         self.free: int | None = None
+        #: Processes whose charge is unknown.
+        self.unknown = 0
+        self._add_up()
         #: Leave whatever happens, idle ones first: a drain holds up everything behind it. And what they hold alone.
         self.removals: deque[Going] = deque()
         self.removals_own = 0
@@ -173,19 +176,19 @@ class _Selector:
 
     def _add_up(self) -> None:
         """Take all that runs into the account: what models hold alone, and each mapped file once."""
-        ready, loading, known = 0, 0, True
-        running = [
-            (r.instance.ready, r.charge, r.held_files) for r in self.table.rows if r.instance is not None
-        ]
+        running = [(r.instance.ready, r.charge, r.held_files) for r in self.table.rows if r.instance]
         running += [(True, book.stray_charge(s), _stray_files(s)) for s in self.table.strays]
+        sums = {True: 0, False: 0}
+        # What is ready first: a file that a model maps while it loads may be there already.
         for is_ready, charge, files in sorted(running, key=lambda r: not r[0]):
-            known = known and charge is not None
             self.staying.hold(files)
-            bytes_ = own(charge or 0, files) + self.here.hold(files)
-            ready, loading = (ready + bytes_, loading) if is_ready else (ready, loading + bytes_)
-        self.out.held, self.out.reserved = (ready if known else None), loading
-        if known and self.out.capacity is not None:
-            self.out.free = self.out.capacity - ready - loading
+            sums[is_ready] += own(charge or 0, files) + self.here.hold(files)
+            self.unknown += charge is None
+        self.out.held, self.out.reserved = (None if self.unknown else sums[True]), sums[False]
+        if self.out.capacity is None:
+            return
+        self.free = self.out.capacity - sums[True] - sums[False]
+        self.out.free = None if self.unknown else self.free
 
     # -- who leaves whatever happens ------------------------------------------------------------------------------
 
@@ -217,23 +220,13 @@ class _Selector:
             self.staying.drop(leaving.files)
             leaving.charge += self.here.drop(leaving.files)
             self.out.relief.append(leaving)
-        self.free = self._free_without(self.out.relief)
+        unknown = self.unknown - sum(1 for g in first if _charge_of(g) is None)
+        self.free = None if unknown or self.free is None else self.free + sum(g.charge for g in first)
         for leaving in sorted(going, key=_going_order):
             self.staying.drop(leaving.files)
             self.removals_own += leaving.charge
             self.removals.append(leaving)
         return victims
-
-    def _free_without(self, gone: Iterable[Going]) -> int | None:
-        """Return what is left of the capacity once `gone` have left; None = something that stays is unknown."""
-        left = {id(g.instance) for g in gone}
-        charges = [
-            (r.charge, r.held_files) for r in self.table.rows if r.instance and id(r.instance) not in left
-        ]
-        charges += [(book.stray_charge(s), _stray_files(s)) for s in self.table.strays if id(s) not in left]
-        if self.out.capacity is None or any(charge is None for charge, _ in charges):
-            return None
-        return self.out.capacity - self.here.total - sum(own(charge or 0, files) for charge, files in charges)
 
     @property
     def _removals_total(self) -> int:
@@ -273,7 +266,7 @@ class _Selector:
         # With nobody left to go, waiting for the target would be for ever: what fits below the hard mark is let in.
         waits = pressure.relieving and (leaving or bool(candidates))
         self.held_up = waits or pressure.level >= Level.HARD
-        if pressure.relieving and pressure.evident and not leaving:
+        if pressure.relieving and pressure.evident and not leaving and self.out.capacity is not None:
             for row in leading(candidates, max(1, pressure.excess), self.staying)[0]:
                 self.out.relief.append(self._take(row, Reason.MEMORY_PRESSURE))
 
@@ -308,13 +301,10 @@ class _Selector:
         if self.held_up:
             self.out.blocked[row.name] = Block(Reason.MEMORY_PRESSURE)
             return
-        # Held from here on, so that a victim with the same file does not seem to give it back.
-        self.staying.hold(row.files)
-        need = own(row.need, row.files) + self.here.hold(row.files)
-        claim = self._claim_demanded if row.demanded else self._claim_warm
-        if not claim(row, need):
-            self.here.drop(row.files)
-            self.staying.drop(row.files)
+        if row.demanded:
+            self._claim_demanded(row)
+        else:
+            self._claim_warm(row)
 
     def _look_ahead(self) -> None:
         """Say of cold models what a request for them would be told, before there is one."""
@@ -339,61 +329,57 @@ class _Selector:
         """Whether a process of old settings has to leave before the model is loaded."""
         return row.fitness is Fitness.DRIFTED and (row.name in self.victims or row.pinned)
 
-    def _mine(self, row: Row, shares: Shares) -> int:
-        """Return what replacing the model's own drifted process would give back."""
-        return row.own_charge + shares.alone(row.held_files) if self._replaced(row) else 0
+    def _lack(self, row: Row, room: int, shares: Shares) -> int:
+        """Return the bytes that `room` is short of what loading takes, once the model's own old process has left."""
+        if self._replaced(row):
+            room += row.own_charge + shares.drop(row.held_files)
+            need = own(row.need or 0, row.files) + shares.missing(row.files)
+            shares.hold(row.held_files)
+            return need - room
+        return own(row.need or 0, row.files) + shares.missing(row.files) - room
 
-    def _claim_warm(self, row: Row, need: int) -> bool:
+    def _claim_warm(self, row: Row) -> None:
         """Load a model nobody waits for: only below the soft mark, and if no room is kept from a request that waits."""
-        mine = self._mine(row, self.staying)
-        room = (self.free or 0) + mine + self._removals_total
-        grows = need > mine
-        short = need - room + (self.kept_for_demand if grows else 0)
+        room = (self.free or 0) + self._removals_total
+        short = self._lack(row, room, self.staying)
+        grows = short + room > 0
         if grows and self.pressure.level >= Level.SOFT:
             self.out.blocked[row.name] = Block(Reason.MEMORY_PRESSURE)
-            return False
+            return
+        kept = self.kept_for_demand if grows else 0
+        short += kept
         if short > 0 or (self._anyone_blocked and (grows or self._owed(row, room, []))):
             self.out.blocked[row.name] = Block(Reason.NO_ROOM, max(short, 0))
-            return False
-        self._load(row, need, [])
-        return True
+            return
+        self._load(row, [], kept)
 
-    def _claim_demanded(self, row: Row, need: int) -> bool:
-        mine = self._mine(row, self.staying)
-        room = (self.free or 0) + mine + self._removals_total
-        displaced = self._displace(row, need - room) if need > room else []
+    def _claim_demanded(self, row: Row) -> None:
+        room = (self.free or 0) + self._removals_total
+        short = self._lack(row, room, self.staying)
+        displaced = self._displace(row, short) if short > 0 else []
         if displaced is None:
-            self._block_for_room(row, need - mine, need - room)
-            return False
-        if self._owed(row, room, displaced):
+            self._block_for_room(row, short + room, short)
+        elif self._owed(row, room, displaced):
             # What would be freed is owed to somebody more urgent, who was not allowed to free it: leave all as it is.
-            self._block_for_room(row, need - mine, need - room, Reason.OUTRANKED)
-            return False
-        self._load(row, need, displaced)
-        return True
+            self._block_for_room(row, short + room, short, Reason.OUTRANKED)
+        else:
+            self._load(row, displaced)
 
     @property
     def _anyone_blocked(self) -> bool:
         return self.least_blocked is not None or bool(self.blocked_sharing)
 
     def _owed(self, row: Row, room: int, displaced: list[Row]) -> bool:
-        """Return whether a more urgent model that is blocked would fit once those have gone who go for `row`."""
-        if not self.sharing:
-            return self.least_blocked is not None and self.least_blocked <= room + sum(
-                v.charge or 0 for v in displaced
-            )
+        """Return whether a more urgent model that is blocked would fit once those have left that leave for `row`."""
+        leaving = [*displaced, row] if self._replaced(row) else displaced
+        if self.least_blocked is not None:
+            return self.least_blocked <= room + sum(r.charge or 0 for r in leaving)
         if not self.blocked_sharing:
             return False
-        gone = [v.held_files for v in displaced] + [row.files]
-        freed = sum(v.own_charge + self.staying.drop(v.held_files) for v in displaced)
-        self.staying.drop(row.files)
-        owed = any(
-            own(r.need or 0, r.files) + self.staying.missing(r.files) - self._mine(r, self.staying)
-            <= room + freed
-            for r in self.blocked_sharing
-        )
-        for files in gone:
-            self.staying.hold(files)
+        room += sum(r.own_charge + self.staying.drop(r.held_files) for r in leaving)
+        owed = any(self._lack(r, room, self.staying) <= 0 for r in self.blocked_sharing)
+        for other in leaving:
+            self.staying.hold(other.held_files)
         return owed
 
     def _block_for_room(self, row: Row, needs_room: int, short: int, reason: Reason | None = None) -> None:
@@ -416,7 +402,10 @@ class _Selector:
             mine = row.name in self.victims and row.spec.priority < limit
             return self.bytes.below(limit) - (row.charge or 0 if mine else 0)
         others = (v for v in self.victims.values() if v is not row and v.spec.priority < limit)
-        return leading(others, sys.maxsize, self.staying)[1]
+        self._step_in(row)
+        freed = leading(others, sys.maxsize, self.staying)[1]
+        self._step_back(row)
+        return freed
 
     def _displace(self, row: Row, short: int) -> list[Row] | None:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
@@ -426,7 +415,23 @@ class _Selector:
         # Most searches on a full machine find nobody: known without looking at a single victim.
         if sum(group.bytes.below(limit) for group in groups) < short:
             return None
-        return cover((v for group in groups for v in group.below(limit) if v is not row), short, self.staying)
+        self._step_in(row)
+        found = cover(
+            (v for group in groups for v in group.below(limit) if v is not row), short, self.staying
+        )
+        self._step_back(row)
+        return found
+
+    def _step_in(self, row: Row) -> None:
+        """Let `row` hold its files already: a victim with the same file would not give it back."""
+        self.staying.hold(row.files)
+        if self._replaced(row):
+            self.staying.drop(row.held_files)
+
+    def _step_back(self, row: Row) -> None:
+        self.staying.drop(row.files)
+        if self._replaced(row):
+            self.staying.hold(row.held_files)
 
     def _has_stayed(self, victim: Row) -> bool:
         return (
@@ -435,13 +440,16 @@ class _Selector:
 
     # -- bookkeeping ----------------------------------------------------------------------------------------------
 
-    def _load(self, row: Row, need: int, displaced: list[Row]) -> None:
+    def _load(self, row: Row, displaced: list[Row], kept: int = 0) -> None:
         before = []
-        while self.removals and (self.free or 0) + self._mine(row, self.here) < need:
+        while self.removals and self._lack(row, (self.free or 0) - kept, self.here) > 0:
             before.append(self._remove_next())
         before += [self._take(victim, Reason.MAKE_ROOM, row) for victim in displaced]
         if self._replaced(row):
             before.append(self._take(row, Reason.DRIFTED))
+        self.staying.hold(row.files)
+        # Files that somebody holds who is there now are not needed again, whether or not he stays.
+        need = own(row.need or 0, row.files) + self.here.hold(row.files)
         keeps = need - (row.need or 0) + (row.size or 0)
         self.free = (self.free or 0) - keeps
         self.out.coming.append(Coming(row, need, keeps, _load_reason(row), before))
@@ -465,19 +473,23 @@ class _Pinned:
         rows = [r for r in table.rows if r.pinned]
         self._files = {r.name: r.held_files or r.files for r in rows}
         self._own = {r.name: own(max(r.size or 0, r.charge or 0), self._files[r.name]) for r in rows}
-        self._total = sum(self._own.values())
         self._shares = Shares()
         for files in self._files.values():
             self._shares.hold(files)
+        self._total = sum(self._own.values()) + self._shares.total
 
     def beside(self, row: Row) -> int:
         """Return the bytes of all pinned models and of `row`, which is being loaded, together."""
-        if row.pinned:
-            self._shares.drop(self._files[row.name])
-        shared_bytes = self._shares.total + self._shares.missing(row.files)
-        if row.pinned:
-            self._shares.hold(self._files[row.name])
-        return self._total - self._own.get(row.name, 0) + own(row.need or 0, row.files) + shared_bytes
+        if not row.pinned:
+            return self._total + own(row.need or 0, row.files) + self._shares.missing(row.files)
+        others = self._total - self._own[row.name] - self._shares.drop(self._files[row.name])
+        together = others + own(row.need or 0, row.files) + self._shares.missing(row.files)
+        self._shares.hold(self._files[row.name])
+        return together
+
+
+def _charge_of(going: Going) -> int | None:
+    return book.stray_charge(going.instance) if going.row is None else going.row.charge
 
 
 def _stray_files(stray: Instance) -> Files:

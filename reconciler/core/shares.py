@@ -68,12 +68,16 @@ class Shares:
 
     def alone(self, files: Files) -> int:
         """Return the bytes of `files` that `drop` would free."""
+        if not files:
+            return 0
         freed = self.drop(files)
         self.hold(files)
         return freed
 
     def missing(self, files: Files) -> int:
         """Return the bytes of `files` that `hold` would take."""
+        if not files:
+            return 0
         taken = self.hold(files)
         self.drop(files)
         return taken

@@ -101,8 +101,8 @@ def cover(ordered: Iterable[Row], short: int, shares: Shares) -> list[Row] | Non
     The most valuable are dropped first, so that what is kept is what is worth keeping; `shares` is left as it was.
     """
     taken, freed = leading(ordered, short, shares)
-    if freed < short:
-        return None
+    if freed < short or len(taken) == 1:
+        return None if freed < short else taken
     for row in taken:
         shares.drop(row.held_files)
     needed: list[Row] = []
