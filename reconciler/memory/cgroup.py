@@ -138,9 +138,11 @@ def _read_headroom(group: Group, limit: int, stat: str | None, machine: int) -> 
 def _reclaimable_parts(files: Files, stat: Mapping[str, int]) -> tuple[int, int, int]:
     """Return the bytes of a group's usage that a new allocation would get, by kind.
 
-    Active file pages that nobody maps are somebody's hot cache and count as used. Active ones that are mapped
-    are above all weights of running models: the ledger sets those aside itself, so here they count as
-    reclaimable, or they would be taken away twice.
+    Active file pages are among them, as they are in MemAvailable of the whole machine: mapped ones are above all
+    weights of running models, which the ledger sets aside itself, and the others what models that have gone, or that
+    read their weights instead of mapping them, left behind. Counted as used, such a rest would keep every model out
+    for good, because only a load makes the kernel drop it. Imitations of control groups that do not tell mapped pages
+    from others are believed about inactive ones alone.
     """
-    active_and_mapped = min(stat.get(files.active, 0), stat.get(files.mapped, 0))
-    return stat.get(files.inactive, 0), active_and_mapped, stat.get(files.slab, 0)
+    active = stat.get(files.active, 0) if files.mapped in stat else 0
+    return stat.get(files.inactive, 0), active, stat.get(files.slab, 0)
