@@ -1,6 +1,7 @@
 """While the machine's memory cannot be read nobody is evicted and nothing is loaded, and what is resident serves on."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,13 @@ class BlindManager(Manager):
         Path(self.env["BLIND"]).write_text(how)
 
 
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[BlindManager]:
+    """A manager that is not started yet, and sees."""
+    with BlindManager(tmp_path, env={"BLIND": str(tmp_path / "blind")}) as blindable:
+        yield blindable
+
+
 def start(manager: BlindManager) -> list[int]:
     """Load two models; a third one would need the room of one of them. Return their pids."""
     models = {
@@ -38,61 +46,57 @@ def start(manager: BlindManager) -> list[int]:
     return pids
 
 
-@pytest.mark.parametrize(
-    ("how", "told"),
-    [
+def test_nothing_is_done_while_the_memory_is_unknown(manager: BlindManager) -> None:
+    before = start(manager)
+    steps = manager.steps()
+    for how, told in (
         ("unknown", "the figures were taken away"),
         ("garbage", "/proc/meminfo does not state MemTotal"),
         (
             "raises",
             "the memory probe failed (read): PermissionError: [Errno 13] Permission denied: '/proc/meminfo'",
         ),
-    ],
-)
-def test_nothing_is_done_while_the_memory_is_unknown(tmp_path: Path, how: str, told: str) -> None:
-    with BlindManager(tmp_path, env={"BLIND": str(tmp_path / "blind")}) as manager:
-        before = start(manager)
-        steps = manager.steps()
+    ):
         manager.see(how)
-        degraded = manager.wait_condition("Degraded", reason="MemoryUnknown")
-        assert told in degraded["message"]
+        blinded(manager, "MemoryUnknown", told)
         memory = manager.status()["memory"]
-        assert (memory["total"], memory["available"], memory["free"]) == (
-            None,
-            None,
-            None,
-        )
+        assert (memory["total"], memory["available"], memory["free"]) == (None, None, None), how
         refused = manager.ask("third", timeout=5)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "insufficient_memory")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "insufficient_memory"), how
         assert "memory could not be read" in refused.json()["error"]["message"]
         assert refused.headers["retry-after"]
         serves_on(manager, before)
-        assert manager.steps() == steps
-        recovers(manager, len(steps))
+        assert manager.steps() == steps, how
+    recovers(manager, len(steps))
 
 
-@pytest.mark.parametrize(
-    ("how", "told"),
-    [
+def test_nobody_goes_while_what_models_hold_is_unknown(manager: BlindManager) -> None:
+    before = start(manager)
+    steps = manager.steps()
+    for how, told in (
         ("half garbage", "what used holds is unknown: the status of a process cannot be read"),
         ("half raises", "the memory probe failed (held): ZeroDivisionError: a fault of ours"),
-    ],
-)
-def test_nobody_goes_while_what_models_hold_is_unknown(tmp_path: Path, how: str, told: str) -> None:
-    with BlindManager(tmp_path, env={"BLIND": str(tmp_path / "blind")}) as manager:
-        before = start(manager)
-        steps = manager.steps()
+    ):
         manager.see(how)
-        degraded = manager.wait_condition("Degraded", reason="ProbeUnreadable")
-        assert told in degraded["message"]
+        blinded(manager, "ProbeUnreadable", told)
         assert {m["name"]: m["held"] for m in manager.status()["models"]} == {
             "third": 0,
             "used": None,
             "warm": None,
         }
         serves_on(manager, before)
-        assert manager.steps() == steps
-        recovers(manager, len(steps))
+        assert manager.steps() == steps, how
+    recovers(manager, len(steps))
+
+
+def blinded(manager: BlindManager, reason: str, told: str) -> None:
+    """Wait until the status says what cannot be read, and why."""
+
+    def look() -> bool:
+        found = manager.condition("Degraded")
+        return found is not None and found["reason"] == reason and told in found["message"]
+
+    wait_for(look, SOON, told)
 
 
 def serves_on(manager: BlindManager, pids: list[int]) -> None:

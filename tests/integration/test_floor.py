@@ -41,7 +41,7 @@ def test_a_load_that_takes_far_more_than_it_was_given_is_ended(narrow: tuple[Man
     manager.start()
     assert manager.ask("calm").status_code == 200
     [calm] = manager.wait_ready("calm")
-    hog.hold(350)
+    hog.hold(450)
     asking = Asking(manager, "greedy")
     assert asking.status() == 502
     assert asking.answer is not None
@@ -59,7 +59,7 @@ def test_a_load_that_takes_far_more_than_it_was_given_is_ended(narrow: tuple[Man
 
     # What it took counts: it is not tried again at 100 MiB, but once there is room for what it is known to need.
     known = manager.model("greedy")
-    assert known["memory"]["peak"] > 250 * MIB
+    assert known["memory"]["peak"] > 150 * MIB
     assert manager.wait_ready("calm") == [calm]
     assert manager.log("evict") == []
     again = Asking(manager, "greedy")
@@ -77,7 +77,7 @@ def test_a_load_whose_memory_somebody_else_takes_is_repeated_without_blame(
 ) -> None:
     manager, hog = narrow
     manager.write(
-        {"slow": manager.fake("slow", "--load", "3", "--load-mib", "150", size=200)}, machine=MACHINE
+        {"slow": manager.fake("slow", "--load", "2", "--load-mib", "150", size=200)}, machine=MACHINE
     )
     manager.start()
     asking = Asking(manager, "slow")
