@@ -273,8 +273,8 @@ class Loop:
     def _converged(self, made: Plan, world: World, now: float) -> None:
         """With `once`: halt when there is nothing to do, and nothing that would be tried again."""
         short = world.observation.pressure
-        if short.relieving and not short.evident:
-            return  # soon it is known whether somebody has to go for it
+        if short.since is not None and short.used is not None and not short.evident:
+            return  # memory is short: soon it is known whether that lasts, and somebody has to go for it
         blocked = [v.model for v in made.verdicts if v.outcome is Outcome.BLOCKED]
         specs = [s for s in map(self._spec, blocked) if s is not None]
         again = [s for s in specs if 0 < self._ledger.entry(s.name, s.digest).failures < ONCE_TRIES]

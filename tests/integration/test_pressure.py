@@ -192,3 +192,16 @@ def test_a_busy_model_goes_only_when_it_is_critical_and_then_nothing_spins(
     assert manager.wait_ready("pin") == [pin]
     hog.hold(0)
     assert asking.status() == 200
+
+
+def test_a_single_run_relieves_the_pressure_before_it_ends(
+    crowded: tuple[Manager, Hog], small: SmallMachine
+) -> None:
+    manager, hog = crowded
+    manager.write({"alpha": holding(manager, "alpha", 100, residency="warm")}, machine=watched())
+    assert manager.launch("--once").wait(SOON) == 0
+    assert manager.processes("alpha")
+    fill(small, hog, 0.9)
+    assert manager.launch("--once").wait(SOON) == 0
+    assert not manager.processes("alpha")
+    assert begun(manager) == [("alpha", "MemoryPressure")]
