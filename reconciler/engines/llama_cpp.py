@@ -11,23 +11,32 @@ import httpx
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import llama_errors, llama_settings, placeholders, programs
+from reconciler.engines import (
+    llama_build,
+    llama_errors,
+    llama_estimate,
+    llama_log,
+    llama_settings,
+    placeholders,
+    programs,
+)
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.engines.health import ask_health
+from reconciler.engines.llama_args import SettingsError, read_settings
 from reconciler.engines.llama_flags import FlagError, parse
 from reconciler.engines.llama_probe import call_once
-from reconciler.memory.gguf import WeightsError, find_weights
+from reconciler.memory.gguf import Weights, WeightsError, find_weights
 
-#: Bytes a server holds beyond weights and context: interpreter, libraries' data, HTTP threads, compute buffers.
-#: Measured on Linux on the CPU as committed + warm - weights - context, after prompts that fill the context:
-#: 16 MiB with 2 layers and 259 tokens of vocabulary, 48-53 MiB with 49 thousand (SmolLM2-135M), 107 MiB with 262
-#: thousand (gemma-3-270m). This is above all of them; what is measured of the running model counts where it is more.
-OVERHEAD: Final = 128 * 1024 * 1024
 _LAUNCHER: Final = "reconciler.engines.llama_launcher"
 _NO_SERVER: Final = (
     "there is no llama.cpp server: install one of `pip install 'reconciler[llama]'` (embedded) "
     "or llama.cpp's `llama-server` on PATH, or name its path as `command:`"
 )
+
+
+def _hint(missing: str) -> str:
+    """Return what is missing for a size, and what to write."""
+    return f"{missing}: give memory.steady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +79,32 @@ class LlamaCpp:
             weights = find_weights(Path(spec.weights))
         except WeightsError as error:
             return Preflight(spec.model, Reason.NOT_STARTABLE, str(error))
-        context = llama_settings.context_bytes(spec)
-        if context is None:
-            return Preflight(spec.model, message=llama_settings.size_hint(spec))
-        return Preflight(spec.model, steady=weights.size + context + OVERHEAD)
+        return self._sized(spec, weights)
+
+    def _sized(self, spec: LaunchSpec, weights: Weights) -> Preflight:
+        """Return the preflight of a launch that can be started: its size, or what is missing for one."""
+        server = _find_server(spec)
+        embedded = server is not None and server.embedded
+        build = llama_build.build(spec, server.argv if server else (), embedded=embedded)
+        values = {"port": "0", "model": spec.model, "weights": spec.weights or ""}
+        args = [placeholders.fill(word, values) for word in spec.args]
+        try:
+            settings = read_settings(spec, args, embedded=embedded)
+            sized = llama_estimate.size(spec, settings, weights, llama_build.place(settings, new=embedded))
+        except SettingsError as error:
+            return Preflight(spec.model, message=_hint(str(error)), build=build)
+        except WeightsError as error:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, str(error), build=build)
+        return Preflight(
+            spec.model,
+            message=_hint(sized.missing) if sized.missing else "",
+            steady=sized.estimate.steady,
+            peak=sized.estimate.peak,
+            parts=sized.estimate,
+            files=sized.files,
+            context_tokens=settings.tokens,
+            build=build,
+        )
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if not Path(spec.cwd).is_dir():
@@ -114,8 +145,8 @@ class LlamaCpp:
         return None
 
     def said(self, log: str) -> Said | None:
-        """Return None: nothing is read from the log yet."""
-        return None
+        """Return what the buffers of the last start in the log add up to, or None if there are none."""
+        return llama_log.said(log)
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Return the known failure the log or the exit status tells of."""

@@ -5,11 +5,16 @@ engine's own.
 It outlives its parent on purpose: models go on serving while the manager restarts.
 """
 
+import ctypes
 import signal
 import sys
 from collections.abc import Sequence
 
-from reconciler.engines.llama_flags import FlagError, apply, parse
+from reconciler.engines.llama_flags import FlagError, Library, apply, parse
+
+#: At this level the log tells the size of each buffer while the model loads, in about 15 kB; it also tells some
+#: ten lines about each request, so it is for the load only.
+_WHILE_LOADING = 4
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,14 +39,27 @@ def _serve(argv: Sequence[str], given: set[str]) -> int:
         raise FlagError("-m FILE is missing")
     if "-t" in given and "-tb" not in given:
         params.cpuparams_batch.n_threads = params.cpuparams.n_threads
+    usual = params.verbosity
+    if "-lv" not in given:
+        params.verbosity = max(usual, _WHILE_LOADING)
     try:
         server = xllamacpp.Server(params)
     except RuntimeError as error:
         print(f"llama_launcher: {error}: {params.model.path}", file=sys.stderr)  # noqa: T201
         return 1
+    _set_verbosity(xllamacpp, usual)
     print(f"llama_launcher: serving on {server.listening_address}", file=sys.stderr, flush=True)  # noqa: T201
     while True:
         signal.pause()
+
+
+def _set_verbosity(library: Library, level: int) -> None:
+    """Log at this level from now on. A build that hides the variable goes on as it began: nothing depends on it."""
+    try:
+        extension = ctypes.CDLL(library.xllamacpp.__file__)
+        ctypes.c_int.in_dll(extension, "common_log_verbosity_thold").value = level
+    except (AttributeError, OSError, ValueError):
+        return
 
 
 if __name__ == "__main__":

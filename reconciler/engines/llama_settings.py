@@ -23,6 +23,12 @@ _VECTORS: Final = (Role.EMBEDDING, Role.RERANK)
 #: An embedding's input must fit one physical batch. Larger batches cost compute buffers, so there is a bound.
 _LEAST_BATCH: Final = 512
 _MOST_BATCH: Final = 8192
+#: Copies of its state that a slot keeps for going back in a text, where the model has sliding windows or recurrent
+#: layers: each prompt makes two, so this serves the last two prompts. The engine's own 32 would take up to 32 times
+#: the windows' cache, unseen by any estimate.
+CHECKPOINTS: Final = 4
+#: What the prompt cache may grow to, in MiB: by default 8 GiB, unseen by any estimate.
+_PROMPT_CACHE: Final = 0
 
 
 def check(spec: LaunchSpec) -> tuple[Finding, ...]:
@@ -42,21 +48,11 @@ def check(spec: LaunchSpec) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def context_bytes(spec: LaunchSpec) -> int | None:
-    """Return the bytes all slots' context takes, or None if the manifest does not say enough."""
-    if spec.context_bytes_per_token is None or spec.context_tokens is None:
+def stated_context_bytes(spec: LaunchSpec, tokens: int | None) -> int | None:
+    """Return the bytes `tokens` of context take where the manifest states the bytes of one, or None."""
+    if spec.context_bytes_per_token is None or tokens is None:
         return None
-    return spec.context_bytes_per_token * spec.context_tokens * spec.slots
-
-
-def size_hint(spec: LaunchSpec) -> str:
-    """Return what the manifest would have to say for the size to be known."""
-    missing = []
-    if spec.context_tokens is None:
-        missing.append("context.max_tokens")
-    if spec.context_bytes_per_token is None:
-        missing.append("context.bytes_per_token")
-    return f"give {' and '.join(missing)}, or memory.steady"
+    return spec.context_bytes_per_token * tokens
 
 
 def threads() -> int:
@@ -83,22 +79,17 @@ def flags(spec: LaunchSpec, port: int) -> list[str]:
     return result
 
 
+def bounds() -> list[str]:
+    """Return the flags that bound what grows after the load."""
+    return ["--cache-ram", str(_PROMPT_CACHE), "--ctx-checkpoints", str(CHECKPOINTS)]
+
+
 def optional_flags(spec: LaunchSpec) -> list[str]:
     """Return further settings for the embedded server, which knows all its flags."""
-    # The prompt cache grows to 8 GiB by default, unseen by any estimate; a ping each second lets the server notice
-    # soon that a client has left; fitting to free memory is what the plan is for. The call that proves it ready does
-    # the work of a warm-up run, so the server need not make one of its own before.
-    result = [
-        "-fit",
-        "off",
-        "--cache-ram",
-        "0",
-        "--sse-ping-interval",
-        "1",
-        "--no-ui",
-        "--offline",
-        "--no-warmup",
-    ]
+    # A ping each second lets the server notice soon that a client has left; fitting to free memory is what the plan
+    # is for. The call that proves it ready does the work of a warm-up run, so the server need not make one before.
+    result = ["-fit", "off", *bounds()]
+    result += ["--sse-ping-interval", "1", "--no-ui", "--offline", "--no-warmup"]
     if spec.load_mode is not LoadMode.AUTO:
         result += ["-lm", spec.load_mode.value]
     return result
@@ -110,7 +101,8 @@ def optional_env(spec: LaunchSpec) -> dict[str, str]:
     As flags they would end a build that does not have them, or has them no more.
     """
     env = {
-        "LLAMA_ARG_CACHE_RAM": "0",
+        "LLAMA_ARG_CACHE_RAM": str(_PROMPT_CACHE),
+        "LLAMA_ARG_CTX_CHECKPOINTS": str(CHECKPOINTS),
         "LLAMA_ARG_FIT": "off",
         "LLAMA_ARG_NO_WEBUI": "1",
         "LLAMA_ARG_OFFLINE": "1",

@@ -13,6 +13,7 @@ import tiny_gguf
 from board_samples import NOW, mib, snapshot
 from loop_stand_in import standing_in
 from reconciler.cli import main
+from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Memory
 from reconciler.core.types import Demand, Instance, Observation, World
 from reconciler.engines import llama_cpp
@@ -292,8 +293,9 @@ def test_validate_warns_of_models_that_could_not_be_started_here(
     assert "no-such-server" in warned["nameless"]
     assert warned["sizeless"].startswith("SizeUnknown: ")
     assert "guessed" not in warned
-    weights = (tmp_path / "tiny.gguf").stat().st_size
-    estimate = weights + 1024 * 1024 + llama_cpp.OVERHEAD
+    guessed = LaunchSpec("guessed", "llama.cpp", weights=str(tmp_path / "tiny.gguf"), context_tokens=1024)
+    estimate = llama_cpp.ENGINE.preflight(replace(guessed, context_bytes_per_token=1024)).steady
+    assert estimate is not None
     row = next(line for line in said.out.splitlines() if line.startswith("guessed "))
     assert f"({estimate} bytes) (estimated)" in row
 

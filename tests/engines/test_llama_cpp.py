@@ -13,7 +13,6 @@ from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.types import Reason
 from reconciler.engines import llama_settings, registry
 from reconciler.engines.base import Readiness
-from reconciler.engines.llama_cpp import OVERHEAD
 from tiny_gguf import write_llama
 
 ENGINE = registry.get("llama.cpp")
@@ -24,6 +23,8 @@ OPTIONS = (
     "off",
     "--cache-ram",
     "0",
+    "--ctx-checkpoints",
+    "4",
     "--sse-ping-interval",
     "1",
     "--no-ui",
@@ -85,6 +86,7 @@ def test_a_server_of_the_users_gets_optional_settings_by_environment(server: str
     assert set(command.argv).isdisjoint({"-fit", "-lm", "--cache-ram", "--no-ui"})
     assert command.env == {
         "LLAMA_ARG_CACHE_RAM": "0",
+        "LLAMA_ARG_CTX_CHECKPOINTS": "4",
         "LLAMA_ARG_FIT": "off",
         "LLAMA_ARG_LOAD_MODE": "none",
         "LLAMA_ARG_NO_MMAP": "1",
@@ -137,33 +139,6 @@ FINDINGS = {
 def test_findings(name: str) -> None:
     spec, path = FINDINGS[name]
     assert [finding.path for finding in ENGINE.check(spec)] == ([path] if path else [])
-
-
-def test_the_size_is_weights_context_and_overhead(tmp_path: Path) -> None:
-    weights = write_llama(tmp_path / "m.gguf")
-    spec = replace(BARE, weights=str(weights), context_tokens=1000, slots=2, context_bytes_per_token=512)
-    found = ENGINE.preflight(spec)
-    assert (found.reason, found.steady, found.peak) == (
-        None,
-        weights.stat().st_size + 1000 * 2 * 512 + OVERHEAD,
-        None,
-    )
-
-
-@pytest.mark.parametrize(("tokens", "per_token"), [(None, 512), (1000, None), (None, None)])
-def test_a_size_that_is_not_known_is_not_guessed(
-    tmp_path: Path, tokens: int | None, per_token: int | None
-) -> None:
-    weights = str(write_llama(tmp_path / "m.gguf"))
-    spec = replace(BARE, weights=weights, context_tokens=tokens, context_bytes_per_token=per_token)
-    found = ENGINE.preflight(spec)
-    assert (found.reason, found.steady) == (None, None)
-
-
-def test_a_split_set_is_sized_whole(tmp_path: Path) -> None:
-    shards = [write_llama(tmp_path / f"m-0000{i}-of-00002.gguf") for i in (1, 2)]
-    spec = replace(BARE, weights=str(shards[0]), context_tokens=1, context_bytes_per_token=0)
-    assert ENGINE.preflight(spec).steady == sum(shard.stat().st_size for shard in shards) + OVERHEAD
 
 
 def test_what_cannot_start_is_said_before_anything_is_stopped(tmp_path: Path, server: str) -> None:

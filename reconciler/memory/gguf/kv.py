@@ -1,5 +1,6 @@
 """How many bytes llama.cpp sets aside for the context, to the byte (llama-kv-cache.cpp, llama-kv-cache-iswa.cpp)."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -69,6 +70,22 @@ def context_bytes(shape: ModelShape, cache: Cache) -> int:
         if values and not cache.flash:
             values = most
         total += int(kept * streams * _token_bytes(layer, values, cache)) + 4 * layer.state * cache.slots
+    return total
+
+
+def state_bytes(shape: ModelShape, cache: Cache) -> int:
+    """Return the bytes of one slot's windows and states: what a copy for going back in a text takes.
+
+    Only tokens that the window still reaches are copied; full layers need no copy, their older tokens are there.
+    """
+    if shape.cacheless:
+        return 0
+    total = 0
+    for layer in shape.layers:
+        total += 4 * layer.state
+        if layer.window is not None and not cache.full_windows:
+            kept = min(tokens_of_a_slot(cache), layer.window)
+            total += math.ceil(kept * _token_bytes(layer, layer.kv_heads * layer.value, cache))
     return total
 
 

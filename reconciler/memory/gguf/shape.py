@@ -34,6 +34,8 @@ _NO_CACHE: Final = frozenset(
         "wavtokenizer-dec",
     }
 )
+#: Of the embedding: what most models have between the two feed-forward matrices, or less.
+_USUAL_WIDTH: Final = 4
 #: Layers from this one on use the keys and values of an earlier one.
 _SHARED_FROM: Final = {"gemma3n": 20}
 #: Their attention also keeps one small key per token for choosing what to attend to.
@@ -74,6 +76,8 @@ class ModelShape:
     experts: int = 0
     experts_used: int = 0
     expert_feed_forward: int = 0
+    #: Elements of a recurrent layer's inner row; 0 = it has none.
+    inner: int = 0
     #: Reads a whole input at once, keeps nothing.
     cacheless: bool = False
 
@@ -94,12 +98,13 @@ def read_shape(header: Header) -> ModelShape:
         embedding=embedding,
         heads=max(heads, default=0),
         head=max((layer.key for layer in layers), default=0),
-        feed_forward=max(keys.per_layer("feed_forward_length", count, (0,)), default=0),
+        feed_forward=_feed_forward(keys, header, count, embedding),
         vocabulary=_vocabulary(keys, header),
         context_length=keys.optional("context_length"),
         experts=keys.or_zero("expert_count"),
         experts_used=keys.or_zero("expert_used_count"),
         expert_feed_forward=keys.or_zero("expert_feed_forward_length"),
+        inner=_inner(keys, embedding),
         cacheless=arch in _NO_CACHE,
     )
 
@@ -170,6 +175,22 @@ def _latent(keys: Keys, kv_heads: int, key: int) -> bool:
     if not rank or kv_heads != 1:
         return False
     return keys.has("attention.key_length_mla") or key == rank + keys.or_zero("rope.dimension_count")
+
+
+def _feed_forward(keys: Keys, header: Header, count: int, embedding: int) -> int:
+    """Return the widest inner row of the feed-forward parts; where nothing tells it, four times the embedding."""
+    stated = max(keys.per_layer("feed_forward_length", count, (0,)), default=0)
+    if stated or keys.arch in PURE:
+        return stated
+    rows = [t.shape[1] for t in header.tensors if t.name.endswith(".ffn_up.weight") and len(t.shape) == 2]
+    return max(rows, default=_USUAL_WIDTH * embedding)
+
+
+def _inner(keys: Keys, embedding: int) -> int:
+    inner, state = keys.or_zero("ssm.inner_size"), keys.or_zero("ssm.state_size")
+    if inner:
+        return inner + 2 * keys.or_zero("ssm.group_count") * state
+    return embedding if keys.has("wkv.head_size") or keys.has("shortconv.l_cache") else 0
 
 
 def _vocabulary(keys: Keys, header: Header) -> int | None:
