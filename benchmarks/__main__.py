@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.report import Figure, machine, progress, table
 
-NAMES: Final = ("planning", "reaction", "load_overhead", "footprint", "proxy", "estimates")
+NAMES: Final = ("planning", "reaction", "load_overhead", "footprint", "proxy", "estimates", "account")
 
 
 def main() -> None:
