@@ -139,7 +139,7 @@ def next_look(pressure: Pressure, marks: Watermarks | None, now: float) -> float
     near = newest is not None and newest >= marks.soft
     if pressure.level is Level.CALM and not pressure.relieving and not near:
         return None
-    return now + min(1.0, marks.window / 10)
+    return now + min(1.0, max(0.1, marks.window / 10))
 
 
 def _signs(

@@ -350,7 +350,14 @@ def test_the_worst_sign_gives_level_and_cause() -> None:
 
 @pytest.mark.parametrize(
     ("used", "window", "wait"),
-    [(0.5, 10.0, None), (0.76, 10.0, 1.0), (0.9, 10.0, 1.0), (0.9, 2.0, 0.2), (0.9, 60.0, 1.0)],
+    [
+        (0.5, 10.0, None),
+        (0.76, 10.0, 1.0),
+        (0.9, 10.0, 1.0),
+        (0.9, 2.0, 0.2),
+        (0.9, 60.0, 1.0),
+        (0.9, 0.01, 0.1),
+    ],
 )
 def test_the_next_look_is_soon_only_where_memory_is_nearly_short(
     used: float, window: float, wait: float | None
