@@ -74,17 +74,14 @@ class Outcome:
 
 
 def measure(spec: LaunchSpec, fill: int, log: Path) -> Outcome:
-    """Run one launch and fill each slot with `fill` tokens in two steps. Blocks."""
+    """Run one launch and fill each slot with `fill` tokens. Blocks."""
     found = _ENGINE.preflight(spec)
     assert found.reason is None, found.message
     assert found.parts is not None, found.message
     with _running(spec, log) as (pid, url):
         ready = held(pid, spec)
         with httpx.Client(trust_env=False, timeout=_DEADLINE, base_url=url) as client:
-            # A conversation that goes on: the second text begins with the first, whose copies of windows and states
-            # are kept beside its own.
-            for length in (fill // 2, fill):
-                _ask_each_slot(client, spec, length)
+            _ask_each_slot(client, spec, fill)
         filled = held(pid, spec)
     said = _ENGINE.said(log.read_text(errors="replace"))
     return Outcome(found.parts, sum(file.size for file in found.files), ready, filled, said)

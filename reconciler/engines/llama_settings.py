@@ -24,9 +24,9 @@ _VECTORS: Final = (Role.EMBEDDING, Role.RERANK)
 _LEAST_BATCH: Final = 512
 _MOST_BATCH: Final = 8192
 #: Copies of its state that a slot keeps for going back in a text, where the model has sliding windows or recurrent
-#: layers: each prompt makes two, so this serves the last two prompts. The engine's own 32 would take up to 32 times
-#: the windows' cache, unseen by any estimate.
-CHECKPOINTS: Final = 4
+#: layers. Each prompt makes two, near its end, where the next prompt of a conversation goes on. The engine's own bound
+#: of 32 would be up to 32 times the windows' cache, unseen by any estimate.
+CHECKPOINTS: Final = 2
 #: What the prompt cache may grow to, in MiB: by default 8 GiB, unseen by any estimate.
 _PROMPT_CACHE: Final = 0
 

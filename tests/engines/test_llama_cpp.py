@@ -24,7 +24,7 @@ OPTIONS = (
     "--cache-ram",
     "0",
     "--ctx-checkpoints",
-    "4",
+    "2",
     "--sse-ping-interval",
     "1",
     "--no-ui",
@@ -86,7 +86,7 @@ def test_a_server_of_the_users_gets_optional_settings_by_environment(server: str
     assert set(command.argv).isdisjoint({"-fit", "-lm", "--cache-ram", "--no-ui"})
     assert command.env == {
         "LLAMA_ARG_CACHE_RAM": "0",
-        "LLAMA_ARG_CTX_CHECKPOINTS": "4",
+        "LLAMA_ARG_CTX_CHECKPOINTS": "2",
         "LLAMA_ARG_FIT": "off",
         "LLAMA_ARG_LOAD_MODE": "none",
         "LLAMA_ARG_NO_MMAP": "1",

@@ -96,11 +96,11 @@ def test_windows(gemma: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("args", "mib"),
     [
-        ((), 4 * 7.5),
+        ((), 2 * 7.5),
         (("--ctx-checkpoints", "0"), 0),
-        (("-ctxcp", "2"), 2 * 7.5),
+        (("-ctxcp", "5"), 5 * 7.5),
         (("--swa-full",), 0),
-        (("--cache-ram", "100"), 4 * 7.5 + 100),
+        (("--cache-ram", "100"), 2 * 7.5 + 100),
         (("-cram", "100", "-ctxcp", "0"), 100),
     ],
 )
@@ -109,7 +109,7 @@ def test_what_it_may_grow_to_is_reserved(gemma: Path, args: tuple[str, ...], mib
 
 
 def test_each_slot_keeps_copies_and_full_attention_needs_none(gemma: Path, llama: Path) -> None:
-    assert parts(gemma, slots=4).cache == 4 * 4 * 7.5 * MIB
+    assert parts(gemma, slots=4).cache == 4 * 2 * 7.5 * MIB
     assert parts(llama, slots=4).cache == 0
 
 

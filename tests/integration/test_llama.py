@@ -44,7 +44,7 @@ class Client(Background):
 
 def test_two_models_that_fit_one_at_a_time_both_answer_all(manager: Manager) -> None:
     """60 alternating requests, 12 at once."""
-    manager.write(layout(manager, "alpha", "beta"), memory=150)
+    manager.write(layout(manager, "alpha", "beta"), memory=40)
     manager.start()
     turns = list(itertools.islice(itertools.cycle(["alpha", "beta"]), REQUESTS // AT_ONCE + 1))
     with Sampler({name: manager.tag(name) for name in ("alpha", "beta")}) as table:
