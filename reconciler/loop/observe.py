@@ -162,12 +162,13 @@ class Observer:
 
 
 def _named(memory: Memory, live: list[Launch]) -> Memory:
-    """Return the figures with problems of launches told by the names of their models, for people."""
-    problems = []
-    for problem in memory.problems:
-        for launch in live:
-            problem = problem.replace(launch.id, launch.model)
-        problems.append(problem)
+    """Return the figures with problems told by the names of models, and one for each of which nothing is known."""
+    problems = list(memory.problems)
+    for launch in live:
+        problems = [problem.replace(launch.id, launch.model) for problem in problems]
+    for launch in live:
+        if launch.held.committed is None and not any(launch.model in problem for problem in problems):
+            problems.append(f"what {launch.model} holds is unknown: its processes cannot be read")
     return replace(memory, problems=tuple(problems))
 
 

@@ -91,6 +91,7 @@ def test_models_go_in_order_one_at_a_time_and_come_back(
     assert manager.wait_ready("high", "pin") == before[:2]
     first, second = manager.log("evict")
     assert all("of the memory" in line["why"] for line in (first, second))
+    assert manager.events("evict", "low") == [("MemoryPressure", first["why"])]
     # Between the two the machine was looked at anew, for as long as evidence takes.
     [gone] = manager.log("evicted", model="low")
     assert at(second) - at(gone) > WINDOW * 0.45
