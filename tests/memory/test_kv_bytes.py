@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import gguf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gguf_headers as known
 from gguf_headers import Value, write_header
-from reconciler.memory.gguf import Array, Header
-from reconciler.memory.gguf import Value as Value_
+from reconciler.memory.gguf import Array, Header, find_weights
+from reconciler.memory.gguf import Value as HeaderValue
 from reconciler.memory.gguf.kv import ELEMENT, Cache, cells, context_bytes, tokens_of_a_slot
 from reconciler.memory.gguf.shape import Layer, ModelShape, ShapeUnknown, read_shape
 
@@ -21,12 +20,7 @@ EIGHT, THIRTY_TWO = 8192, 32768
 
 
 def header(path: Path) -> Header:
-    reader = gguf.GGUFReader(path)
-    keys: dict[str, Value_] = {}
-    for name, field in reader.fields.items():
-        content = field.contents()
-        keys[name] = Array(len(content), tuple(content)) if isinstance(content, list) else content
-    return Header(3, keys, (), 0)
+    return find_weights(path).header
 
 
 def shape_of(folder: Path, arch: str, keys: Mapping[str, Value]) -> ModelShape:
@@ -273,3 +267,55 @@ def test_more_context_never_takes_less(
     if window is not None:
         assert size == int(128 * 2 * ELEMENT[kind] * (full + windowed))
     assert tokens_of_a_slot(cache) * (1 if unified else slots) == full
+
+
+NAMES = (
+    "block_count",
+    "embedding_length",
+    "context_length",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.shared_kv_layers",
+    "attention.recurrent_layers",
+    "attention.kv_lora_rank",
+    "full_attention_interval",
+    "nextn_predict_layers",
+    "ssm.state_size",
+    "ssm.inner_size",
+    "wkv.head_size",
+    "shortconv.l_cache",
+    "kda.head_dim",
+)
+NUMBERS = st.integers(-2, 70) | st.sampled_from([0, 1 << 20, 1 << 31, 1 << 63]) | st.booleans()
+ODD_VALUES = (
+    NUMBERS
+    | st.floats(width=32)
+    | st.text(max_size=5)
+    | st.lists(NUMBERS, max_size=70).map(lambda items: Array(len(items), tuple(items)))
+    | st.just(Array(1 << 40))
+)
+
+
+@given(
+    arch=st.sampled_from(["llama", "gemma3", "mamba", "qwen35", "nemotron_h", "llama4", "smallthinker", "x"]),
+    keys=st.dictionaries(st.sampled_from(NAMES), ODD_VALUES),
+    sound=st.booleans(),
+)
+def test_whatever_a_header_says_it_is_understood_or_refused(
+    arch: str, keys: dict[str, HeaderValue], sound: bool
+) -> None:
+    stated: dict[str, HeaderValue] = (
+        {"block_count": 4, "embedding_length": 64, "attention.head_count": 4} if sound else {}
+    )
+    values: dict[str, HeaderValue] = {f"{arch}.{name}": value for name, value in (stated | keys).items()}
+    try:
+        shape = read_shape(Header(3, values | {"general.architecture": arch}, (), 0))
+    except ShapeUnknown:
+        return
+    assert 0 < len(shape.layers) <= 4096
+    assert context_bytes(shape, Cache(4096, slots=3)) >= 0
