@@ -6,15 +6,9 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Row, Table, compare
-from reconciler.core.select import (
-    PATIENCE,
-    TRANSIENT_GRACE,
-    Block,
-    Coming,
-    Going,
-    Selection,
-    select,
-)
+from reconciler.core.leaving import TRANSIENT_GRACE
+from reconciler.core.select import PATIENCE, select
+from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.types import (
     Account,
     Evict,

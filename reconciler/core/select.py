@@ -8,113 +8,22 @@ name. With one order for both, performing the first step would reorder the rest 
 import sys
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
+from reconciler.core.leaving import going_order, removal_reason, stray_reason, unstartable
 from reconciler.core.pressure import Level
+from reconciler.core.reach import Pinned
+from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.shares import Files, Shares, own, shared, within
-from reconciler.core.types import Instance, Manifest, Observation, Reason, Residency
+from reconciler.core.types import Instance, Manifest, Observation, Reason
 from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, rank
 from reconciler.core.words import size as size_text
 
 #: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
 PATIENCE: Final = 10.0
-#: A transient model that was loaded and never asked anything leaves after this.
-TRANSIENT_GRACE: Final = 30.0
-
-
-@dataclass(slots=True, eq=False)
-class Going:
-    """One process that leaves. `row` is None for a process no model of the manifest accounts for."""
-
-    instance: Instance
-    #: Bytes that come back: its own, and once it has left those of the files that nobody else maps.
-    charge: int
-    reason: Reason
-    files: Files = ()
-    row: Row | None = None
-    claimant: Row | None = None
-    busy: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Coming:
-    """One model that is loaded, after those that leave just before it."""
-
-    row: Row
-    #: Bytes that must be free before it is begun, and bytes of them it is charged once it is loaded.
-    need: int
-    keeps: int
-    reason: Reason
-    before: list[Going] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class Block:
-    """Why a wanted model is not loaded. `short` is how many bytes it lacks, where bytes are the trouble."""
-
-    reason: Reason
-    short: int | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Selection:
-    """What becomes of everybody. A model in none of these keeps what it has, or stays cold."""
-
-    relief: list[Going] = field(default_factory=list)
-    coming: list[Coming] = field(default_factory=list)
-    leftovers: list[Going] = field(default_factory=list)
-    blocked: dict[str, Block] = field(default_factory=dict)
-    #: Models nobody wants now that could not be loaded if somebody did.
-    hopeless: dict[str, Block] = field(default_factory=dict)
-    #: The largest models that stay, as people would name them.
-    holders: str = ""
-    #: What all models may be charged now, and what of it is left before the first step; None = unknown.
-    capacity: int | None = None
-    free: int | None = None
-    #: What models that are ready, and one that is being loaded, are charged, each mapped file once; None = unknown.
-    held: int | None = None
-    reserved: int = 0
-    #: Why memory is short, for people; "" = it is not.
-    shortage: str = ""
-
-
-def unstartable(row: Row, now: float) -> Reason | None:
-    """Return why a model cannot be started at all now, memory aside, or None."""
-    if row.preflight is not None and row.preflight.reason is not None:
-        return Reason.NOT_STARTABLE
-    if row.entry is not None and row.entry.retry_at is not None and row.entry.retry_at > now:
-        return Reason.BACKING_OFF
-    if row.need is None:
-        return Reason.SIZE_UNKNOWN
-    return None
-
-
-def removal_reason(row: Row, now: float) -> Reason | None:
-    """Return why a running model must leave whether or not somebody needs the room, or None."""
-    instance, demand = row.instance, row.demand
-    if instance is None or not instance.ready:
-        return None
-    if row.fitness is Fitness.DRIFTED and not row.wanted and unstartable(row, now) is None:
-        return Reason.DRIFTED
-    if row.pinned:
-        return None
-    if demand.dismissed and demand.waiting == 0 and not demand.wanted:
-        return Reason.DISMISSED
-    return None if row.busy else _rested(row, instance, now)
-
-
-def _rested(row: Row, instance: Instance, now: float) -> Reason | None:
-    idle = now - instance.last_used
-    if row.spec.residency is Residency.TRANSIENT and (instance.served > 0 or idle >= TRANSIENT_GRACE):
-        return Reason.TRANSIENT_DONE
-    # One that the manifest wants in memory would be loaded again at once.
-    if row.spec.idle_ttl is not None and idle >= row.spec.idle_ttl and not row.wanted:
-        return Reason.IDLE_EXPIRED
-    return None
 
 
 def select(manifest: Manifest, seen: Observation, table: Table, now: float) -> Selection:
@@ -155,7 +64,7 @@ class _Selector:
         settled = [r for r in victims if self._has_stayed(r)]
         self.idle = Displaceable(r for r in settled if not r.busy)
         self.busy = Displaceable(r for r in settled if r.busy)
-        self.pinned = _Pinned(table)
+        self.pinned = Pinned(table)
         #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
         #: models themselves: what they need changes with who holds a file.
         self.least_blocked: int | None = None
@@ -201,7 +110,7 @@ class _Selector:
         for stray in self.table.strays:
             charge, files = book.stray_charge(stray), _stray_files(stray)
             busy = stray.model in self.table.still_serving and not stray.broken
-            leaving = Going(stray, own(charge or 0, files), _stray_reason(stray, named), files, busy=busy)
+            leaving = Going(stray, own(charge or 0, files), stray_reason(stray, named), files, busy=busy)
             # Before anything else go: a second process, which would pass for the model were the other one stopped
             # first; and one whose memory cannot be read, since nothing can be admitted beside it.
             ahead = leaving.reason is not Reason.REMOVED or charge is None
@@ -216,13 +125,13 @@ class _Selector:
                 (first if row.charge is None else going).append(leaving)
             elif not row.pinned:
                 victims.append(row)
-        for leaving in sorted(first, key=_going_order):
+        for leaving in sorted(first, key=going_order):
             self.staying.drop(leaving.files)
             leaving.charge += self.here.drop(leaving.files)
             self.out.relief.append(leaving)
         unknown = self.unknown - sum(1 for g in first if _charge_of(g) is None)
         self.free = None if unknown or self.free is None else self.free + sum(g.charge for g in first)
-        for leaving in sorted(going, key=_going_order):
+        for leaving in sorted(going, key=going_order):
             self.staying.drop(leaving.files)
             self.removals_own += leaving.charge
             self.removals.append(leaving)
@@ -466,28 +375,6 @@ class _Selector:
         return Going(row.instance, frees, reason, row.held_files, row, claimant, busy=row.demand.active > 0)
 
 
-class _Pinned:
-    """What pinned models are charged with nobody else there: the part of the memory no other model ever gets."""
-
-    def __init__(self, table: Table) -> None:
-        rows = [r for r in table.rows if r.pinned]
-        self._files = {r.name: r.held_files or r.files for r in rows}
-        self._own = {r.name: own(max(r.size or 0, r.charge or 0), self._files[r.name]) for r in rows}
-        self._shares = Shares()
-        for files in self._files.values():
-            self._shares.hold(files)
-        self._total = sum(self._own.values()) + self._shares.total
-
-    def beside(self, row: Row) -> int:
-        """Return the bytes of all pinned models and of `row`, which is being loaded, together."""
-        if not row.pinned:
-            return self._total + own(row.need or 0, row.files) + self._shares.missing(row.files)
-        others = self._total - self._own[row.name] - self._shares.drop(self._files[row.name])
-        together = others + own(row.need or 0, row.files) + self._shares.missing(row.files)
-        self._shares.hold(self._files[row.name])
-        return together
-
-
 def _charge_of(going: Going) -> int | None:
     return book.stray_charge(going.instance) if going.row is None else going.row.charge
 
@@ -503,18 +390,6 @@ def _holders_of_files(table: Table) -> Iterator[Files]:
             yield (*row.files, *row.held_files)
     for stray in table.strays:
         yield stray.files
-
-
-def _stray_reason(stray: Instance, named: set[str]) -> Reason:
-    if stray.broken:
-        return Reason.CRASHED
-    return Reason.DUPLICATE if stray.model in named else Reason.REMOVED
-
-
-def _going_order(going: Going) -> tuple[bool, bool, str, int]:
-    """Sort those that leave: second processes, then idle ones; a drain holds up everything behind it."""
-    ahead = going.reason in (Reason.CRASHED, Reason.DUPLICATE)
-    return (not ahead, going.busy, going.instance.model, going.instance.pid)
 
 
 def _urgency(row: Row) -> tuple[bool, bool, int, bool, float, str]:

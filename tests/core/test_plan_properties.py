@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from reconciler.core import book
 from reconciler.core.diff import compare
+from reconciler.core.leaving import removal_reason, unstartable
 from reconciler.core.memory import Estimate, GpuPool, MappedFile, Memory, Said, Watermarks
 from reconciler.core.plan import plan
 from reconciler.core.pressure import Level, Pressure
-from reconciler.core.select import removal_reason, unstartable
 from reconciler.core.types import (
     Demand,
     Evict,

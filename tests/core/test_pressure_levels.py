@@ -325,6 +325,7 @@ def test_what_the_system_says_of_waiting_counts_as_a_mark(stall: Stall, level: L
 def test_all_tasks_waiting_must_be_seen_twice() -> None:
     full = memory(0.5, stall=Stall(full=50.0))
     calm = memory(0.5, stall=Stall(full=0.0))
+    assert judge([(0.0, full)]).level is Level.CALM
     assert judge([(0.0, calm), (10.0, full)]).level is Level.CALM
     assert judge([(0.0, full), (1.0, calm), (2.0, full)]).level is Level.CALM
     assert judge([(0.0, calm), (10.0, full), (11.0, full)]).level is Level.HARD

@@ -162,6 +162,12 @@ def test_a_stated_size_smaller_than_the_file_is_believed() -> None:
     expect(planned(wanted, beside), "+ code needs 280 (Demanded) -> 600\n= chat (Resident)")
 
 
+def test_a_file_that_was_just_loaded_is_room_for_nobody_else() -> None:
+    wanted = manifest(model("chat", 400), model("new", 700))
+    seen = world(demands=[waiting("chat", since=9), waiting("new")], preflights=sharing("chat"))
+    expect(planned(wanted, seen), "+ chat needs 400 (Demanded) -> 600\n! new (InsufficientMemory)")
+
+
 # -- who goes -----------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,58 @@
+"""Who leaves whether or not somebody needs the room, in which order, and who cannot be started."""
+
+from typing import Final
+
+from reconciler.core.diff import Fitness, Row
+from reconciler.core.selection import Going
+from reconciler.core.types import Instance, Reason, Residency
+
+#: A transient model that was loaded and never asked anything leaves after this.
+TRANSIENT_GRACE: Final = 30.0
+
+
+def unstartable(row: Row, now: float) -> Reason | None:
+    """Return why a model cannot be started at all now, memory aside, or None."""
+    if row.preflight is not None and row.preflight.reason is not None:
+        return Reason.NOT_STARTABLE
+    if row.entry is not None and row.entry.retry_at is not None and row.entry.retry_at > now:
+        return Reason.BACKING_OFF
+    if row.need is None:
+        return Reason.SIZE_UNKNOWN
+    return None
+
+
+def removal_reason(row: Row, now: float) -> Reason | None:
+    """Return why a running model must leave whether or not somebody needs the room, or None."""
+    instance, demand = row.instance, row.demand
+    if instance is None or not instance.ready:
+        return None
+    if row.fitness is Fitness.DRIFTED and not row.wanted and unstartable(row, now) is None:
+        return Reason.DRIFTED
+    if row.pinned:
+        return None
+    if demand.dismissed and demand.waiting == 0 and not demand.wanted:
+        return Reason.DISMISSED
+    return None if row.busy else _rested(row, instance, now)
+
+
+def _rested(row: Row, instance: Instance, now: float) -> Reason | None:
+    idle = now - instance.last_used
+    if row.spec.residency is Residency.TRANSIENT and (instance.served > 0 or idle >= TRANSIENT_GRACE):
+        return Reason.TRANSIENT_DONE
+    # One that the manifest wants in memory would be loaded again at once.
+    if row.spec.idle_ttl is not None and idle >= row.spec.idle_ttl and not row.wanted:
+        return Reason.IDLE_EXPIRED
+    return None
+
+
+def stray_reason(stray: Instance, named: set[str]) -> Reason:
+    """Return why a process leaves that no row accounts for."""
+    if stray.broken:
+        return Reason.CRASHED
+    return Reason.DUPLICATE if stray.model in named else Reason.REMOVED
+
+
+def going_order(going: Going) -> tuple[bool, bool, str, int]:
+    """Sort those that leave: second processes, then idle ones; a drain holds up everything behind it."""
+    ahead = going.reason in (Reason.CRASHED, Reason.DUPLICATE)
+    return (not ahead, going.busy, going.instance.model, going.instance.pid)

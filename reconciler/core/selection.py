@@ -1,0 +1,63 @@
+"""What becomes of everybody: who leaves, who comes, who is blocked and why. Bytes are `int`."""
+
+from dataclasses import dataclass, field
+
+from reconciler.core.diff import Row
+from reconciler.core.shares import Files
+from reconciler.core.types import Instance, Reason
+
+
+@dataclass(slots=True, eq=False)
+class Going:
+    """One process that leaves. `row` is None for a process no model of the manifest accounts for."""
+
+    instance: Instance
+    #: Bytes that come back: its own, and once it has left those of the files that nobody else maps.
+    charge: int
+    reason: Reason
+    files: Files = ()
+    row: Row | None = None
+    claimant: Row | None = None
+    busy: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Coming:
+    """One model that is loaded, after those that leave just before it."""
+
+    row: Row
+    #: Bytes that must be free before it is begun, and bytes of them it is charged once it is loaded.
+    need: int
+    keeps: int
+    reason: Reason
+    before: list[Going] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Why a wanted model is not loaded. `short` is how many bytes it lacks, where bytes are the trouble."""
+
+    reason: Reason
+    short: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Selection:
+    """What becomes of everybody. A model in none of these keeps what it has, or stays cold."""
+
+    relief: list[Going] = field(default_factory=list)
+    coming: list[Coming] = field(default_factory=list)
+    leftovers: list[Going] = field(default_factory=list)
+    blocked: dict[str, Block] = field(default_factory=dict)
+    #: Models nobody wants now that could not be loaded if somebody did.
+    hopeless: dict[str, Block] = field(default_factory=dict)
+    #: The largest models that stay, as people would name them.
+    holders: str = ""
+    #: What all models may be charged now, and what of it is left before the first step; None = unknown.
+    capacity: int | None = None
+    free: int | None = None
+    #: What models that are ready, and one that is being loaded, are charged, each mapped file once; None = unknown.
+    held: int | None = None
+    reserved: int = 0
+    #: Why memory is short, for people; "" = it is not.
+    shortage: str = ""
