@@ -1,5 +1,6 @@
 """How much memory this machine has and how much of it a new process could get without swapping."""
 
+import os
 import platform
 import re
 from collections.abc import Mapping
@@ -12,10 +13,14 @@ import psutil
 from reconciler.core.memory import HostUse, Memory
 from reconciler.memory.cgroup import ControlGroups, Limits
 from reconciler.memory.procfs import MOST_MEMORY, field, kib_fields, read_text, whole
+from reconciler.memory.zones import read_cpu_lists
 
 _PARTS: Final = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 _PROGRAMS: Final = ("AnonPages", "Shmem")
 _KERNEL: Final = ("SUnreclaim", "PageTables", "KernelStack", "Percpu")
+
+
+PAGE_SIZE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +51,11 @@ def read_memory(root: Path = Path("/")) -> Memory:
     return limit(host, ControlGroups(root).limits(host.total, 0.0))
 
 
-def read_host(root: Path, *, unmovable: bool) -> Host:
+def read_host(root: Path, *, unmovable: bool, page_size: int = PAGE_SIZE) -> Host:
     """Return the machine's figures, each correction named in `source`. Blocks briefly, raises nothing.
 
     `unmovable`: memory will be asked for by a GPU driver, whose pages the kernel cannot place in CMA regions.
+    `page_size` is in bytes.
     """
     text = read_text(root / "proc/meminfo")
     if text is None:
@@ -69,6 +75,11 @@ def read_host(root: Path, *, unmovable: bool) -> Host:
             # It shrinks slowly when others need memory: only half is counted on.
             available = min(total, available + cache // 2)
             source += ", plus half of the ZFS cache above its minimum"
+        kept, problem = read_cpu_lists(root, page_size, total)
+        problems += [problem] if problem else []
+        if kept:
+            available = min(total, available + kept)
+            source += ", plus free pages on the lists of the CPUs"
         if unmovable and meminfo.get("CmaFree"):
             available = max(0, available - meminfo["CmaFree"])
             source += ", less the free CMA pages, which GPU drivers cannot use"

@@ -1,13 +1,12 @@
 """The machine probe of Linux: everything out of /proc and /sys, and what GPU drivers add to it."""
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from reconciler.core.memory import GpuPool, Memory, Stall
 from reconciler.memory.cgroup import ControlGroups
-from reconciler.memory.host import limit, read_host
+from reconciler.memory.host import PAGE_SIZE, limit, read_host
 from reconciler.memory.probe import DeviceProbe, Held
 from reconciler.memory.psi import read_pressure
 from reconciler.memory.swap import read_compressed, read_swap
@@ -26,7 +25,7 @@ class LinuxMachine:
     ) -> None:
         self._root = root
         self._devices = tuple(devices)
-        self._page_size = page_size or os.sysconf("SC_PAGE_SIZE")
+        self._page_size = page_size or PAGE_SIZE
         self._groups = ControlGroups(root)
         self._walks = Walks(root)
         self._machine: int | None = None
@@ -34,7 +33,7 @@ class LinuxMachine:
 
     def read(self, now: float) -> Memory:
         """Return the memory of the machine. `problems` include those of the last `held`. Raises nothing."""
-        host = read_host(self._root, unmovable=bool(self._devices))
+        host = read_host(self._root, unmovable=bool(self._devices), page_size=self._page_size)
         if host.total is None:
             return Memory(None, None, host.source, problems=(host.source, *self._held_problems()))
         self._machine = host.total
@@ -74,12 +73,14 @@ class LinuxMachine:
         """Add what drivers hold for each tree; unknown figures add nothing and become a problem."""
         problems: list[str] = []
         pids = sorted({pid for tree in trees.values() for pid in tree})
-        for device in self._devices if pids else ():
+        for device in self._devices:  # asked for nobody, it forgets what it could not understand before
             by_pid = device.held(pids)
             if by_pid is None:
-                problems.append(
-                    f"what {device.name} holds for processes is unknown: it is not charged to any model"
-                )
+                if pids:
+                    text = (
+                        f"what {device.name} holds for processes is unknown: it is not charged to any model"
+                    )
+                    problems.append(text)
                 continue
             for key, tree in trees.items():
                 size = sum(by_pid.get(pid, 0) for pid in set(tree))
