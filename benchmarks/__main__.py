@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: run the named benchmarks, or all, and print one table."""
+"""`python -m benchmarks [NAME ...]`: run the named benchmarks, or all but the longest, and print one table."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -8,21 +8,26 @@ from typing import Final
 from benchmarks.report import Figure, machine, progress, table
 
 NAMES: Final = ("planning", "reaction", "load_overhead", "footprint", "proxy", "estimates", "account")
+#: Takes a quarter of an hour: run only when it is named.
+LONG: Final = ("soak",)
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    names = parser.parse_args().names or NAMES
-    if unknown := [name for name in names if name not in NAMES]:
-        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*NAMES, *LONG)))
+    parser.add_argument("--steps", type=int, default=500, help="of the soak (default: 500)")
+    parser.add_argument("--seed", type=int, help="of the soak (default: a new one, which is printed)")
+    given = parser.parse_args()
+    names = given.names or NAMES
+    if unknown := [name for name in names if name not in (*NAMES, *LONG)]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join((*NAMES, *LONG))}")
     print(machine(), flush=True)
     figures: list[Figure] = []
     for name in names:
         progress(f"benchmark: {name}")
-        run: Callable[[], Iterator[Figure]] = import_module(f"benchmarks.{name}").run
-        figures += run()
+        run: Callable[..., Iterator[Figure]] = import_module(f"benchmarks.{name}").run
+        figures += run(given.steps, given.seed) if name == "soak" else run()
     print("\n" + table(figures))
 
 
