@@ -324,10 +324,11 @@ class _Selector:
         # Most searches on a full machine find nobody: known without looking at a single victim.
         if sum(group.bytes.below(limit) for group in groups) < short:
             return None
+        victims = (v for group in groups for v in group.below(limit) if v is not row)
+        if not self.sharing:
+            return cover(victims, short, self.staying)
         self._step_in(row)
-        found = cover(
-            (v for group in groups for v in group.below(limit) if v is not row), short, self.staying
-        )
+        found = cover(victims, short, self.staying)
         self._step_back(row)
         return found
 

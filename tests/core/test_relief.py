@@ -106,6 +106,15 @@ def test_above_the_hard_mark_nothing_is_loaded_though_there_is_room(
     assert [s.model for s in made.steps] == (["low"] if relieving and evident else [])
 
 
+def test_until_use_is_below_the_target_nothing_is_loaded_while_somebody_could_go() -> None:
+    latched = short(Level.CALM, 0, evident=False)
+    for residents, outcome in ((ALL[:1], "!"), ((), "+")):
+        seen = world(*residents, demands=[waiting("new")], pressure=latched)
+        verdict = plan(manifest(LOW, model("new", 100)), seen, NOW).verdict("new")
+        assert verdict is not None
+        assert verdict.outcome == outcome
+
+
 def test_a_request_that_waits_displaces_nobody_while_memory_is_short() -> None:
     seen = world(*ALL, demands=[waiting("new", since=99)], pressure=short(evident=False))
     wanted = manifest(LOW, MID, HIGH, model("new", 900, priority=1000))
