@@ -76,6 +76,7 @@ def parse() -> argparse.Namespace:
     p.add_argument("--port", type=int, default=0)
     p.add_argument("--v6only", action="store_true")
     p.add_argument("--load", type=float, default=0.0, help="seconds of 503 on /health")
+    p.add_argument("--load-until", default=None, help="a file: 503 on /health until it is there")
     p.add_argument("--rss-mib", type=int, default=0, help="anonymous memory touched at start")
     p.add_argument("--grow-mib", type=int, default=0, help="anonymous memory touched once ready")
     p.add_argument(
@@ -122,6 +123,8 @@ def say(text: str) -> None:
 
 def ready() -> bool:
     """Return whether the scripted load is over."""
+    if ARGS.load_until is not None and not os.path.exists(ARGS.load_until):
+        return False
     return time.monotonic() - STARTED >= float(ARGS.load) and not TAKING.is_set()
 
 

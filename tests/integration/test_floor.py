@@ -28,20 +28,22 @@ def narrow(small: SmallMachine, tmp_path: Path) -> Iterator[tuple[Manager, Hog]]
     """A manager in a small machine that is not started yet, and another program in there."""
     with Hog(small.enter) as hog, Manager(tmp_path, inside=small) as manager:
         yield manager, hog
+        print(manager.output.read_text())  # shown with a failure
     assert small.kills == 0, "the system had to kill a process"
 
 
 def test_a_load_that_takes_far_more_than_it_was_given_is_ended(narrow: tuple[Manager, Hog]) -> None:
     manager, hog = narrow
     models = {
-        "greedy": manager.fake("greedy", "--load", "4", "--load-mib", "700", size=100),
+        "greedy": manager.fake("greedy", "--load", "5", "--load-mib", "700", size=100),
         "calm": manager.fake("calm", size=30, priority="low"),
     }
     manager.write(models, machine=MACHINE)
     manager.start()
-    assert manager.ask("calm").status_code == 200
+    answer = manager.ask("calm")
+    assert answer.status_code == 200, answer.text
     [calm] = manager.wait_ready("calm")
-    hog.hold(450)
+    hog.hold(380)
     asking = Asking(manager, "greedy")
     assert asking.status() == 502
     assert asking.answer is not None
@@ -52,7 +54,7 @@ def test_a_load_that_takes_far_more_than_it_was_given_is_ended(narrow: tuple[Man
     assert f"{RESERVE} MiB are kept free" in text
     [line] = manager.log("load failed", model="greedy")
     assert line["error"] in text
-    [(reason, event)] = manager.events("load-failed", "greedy")
+    [(reason, event)] = wait_for(lambda: manager.events("load-failed", "greedy"), SOON, "the event")
     assert (reason, event) == ("LoadFailed", line["error"])
     assert line["error"] in manager.cli("explain", "greedy").stdout.replace("\n", " ")
     wait_for(lambda: not manager.processes("greedy"), SOON, "the end of the load")
@@ -73,23 +75,24 @@ def test_a_load_that_takes_far_more_than_it_was_given_is_ended(narrow: tuple[Man
 
 
 def test_a_load_whose_memory_somebody_else_takes_is_repeated_without_blame(
-    narrow: tuple[Manager, Hog],
+    narrow: tuple[Manager, Hog], tmp_path: Path
 ) -> None:
     manager, hog = narrow
-    manager.write(
-        {"slow": manager.fake("slow", "--load", "2", "--load-mib", "150", size=200)}, machine=MACHINE
-    )
+    go = tmp_path / "go"
+    slow = manager.fake("slow", "--rss-mib", "150", "--load-until", str(go), size=200)
+    manager.write({"slow": slow}, machine=MACHINE)
     manager.start()
     asking = Asking(manager, "slow")
     wait_for(lambda: manager.processes("slow"), SOON, "a load that has begun")
     hog.hold(700)
     given_up = manager.wait_log("given up", model="slow")
     assert "other programs took what it needs" in given_up["why"]
-    assert manager.wait_model("slow", waiting=1, failures=0)["verdict"]["reason"] in (
-        "InsufficientMemory",
-        "MemoryPressure",
-    )
+    events = wait_for(lambda: manager.events("given-up", "slow"), SOON, "the event")
+    assert [reason for reason, _ in events] == ["Demanded"]
     wait_for(lambda: not manager.processes("slow"), SOON, "the end of the load")
+    waiting = manager.wait_model("slow", waiting=1, failures=0, state="blocked")
+    assert waiting["verdict"]["reason"] in ("InsufficientMemory", "MemoryPressure")
+    go.touch()
     hog.hold(0)
     assert asking.status() == 200
     assert manager.log("load failed") == []

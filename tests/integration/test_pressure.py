@@ -32,6 +32,7 @@ def crowded(small: SmallMachine, tmp_path: Path) -> Iterator[tuple[Manager, Hog]
     """A manager in a small machine that is not started yet, and another program in there."""
     with Hog(small.enter) as hog, Manager(tmp_path, inside=small) as manager:
         yield manager, hog
+        print(manager.output.read_text())  # shown with a failure
     assert small.kills == 0, "the system had to kill a process"
 
 
@@ -119,7 +120,7 @@ def test_models_go_in_order_one_at_a_time_and_come_back(
 def test_a_short_spike_evicts_nobody(crowded: tuple[Manager, Hog], small: SmallMachine) -> None:
     manager, hog = crowded
     models = {name: holding(manager, name, 100, residency="warm") for name in ("alpha", "beta")}
-    manager.write(models, machine=watched(window=3.0))
+    manager.write(models, machine=watched(window=5.0))
     manager.start()
     before = manager.wait_ready("alpha", "beta")
     mine = fill(small, hog, 0.7)
@@ -135,12 +136,12 @@ def test_a_short_spike_evicts_nobody(crowded: tuple[Manager, Hog], small: SmallM
     hog.hold(mine)
     wait_for(lambda: share() < 0.75, SOON, "the end of the spike")
     ended = time.monotonic()
-    assert ended - began < 1.5, "too slow for a short spike"
+    assert ended - began < 2.5, "too slow for a short spike"
     wait_for(
         lambda: share() and time.monotonic() - ended > 3.0, SOON, "all looks in the window to be later ones"
     )
     assert begun(manager) == []
-    assert manager.status()["memory"]["pressure"]["level"] == "calm"
+    assert not manager.status()["memory"]["pressure"]["relieving"]
     assert manager.wait_ready("alpha", "beta") == before
 
 
