@@ -25,6 +25,7 @@ SHARE: Final = 0.05
 LEAST: Final = 32 * MIB
 #: File pages that are program and libraries, not weights: in the resident size, in no account.
 LIBRARIES: Final = 20_000_000
+_LOCKED: Final = "mmap+mlock"
 _ENGINE: Final = registry.get("llama.cpp")
 _DEADLINE: Final = 240.0
 
@@ -44,7 +45,7 @@ class Outcome:
     """One launch: what was predicted, what was measured when it was ready and after its context was filled."""
 
     parts: Estimate
-    #: Bytes of the files it maps.
+    #: Bytes of the files it maps without locking them.
     mapped: int
     ready: Held
     filled: Held
@@ -84,15 +85,16 @@ def measure(spec: LaunchSpec, fill: int, log: Path) -> Outcome:
             _ask_each_slot(client, spec, fill)
         filled = held(pid, spec)
     said = _ENGINE.said(log.read_text(errors="replace"))
-    return Outcome(found.parts, sum(file.size for file in found.files), ready, filled, said)
+    # What is mapped and locked cannot be dropped: it counts as committed on both sides.
+    mapped = 0 if _LOCKED in spec.args else sum(file.size for file in found.files)
+    return Outcome(found.parts, mapped, ready, filled, said)
 
 
 def held(pid: int, spec: LaunchSpec) -> Held:
     """Return what the process holds now."""
     fields = kib_fields(Path(f"/proc/{pid}/status").read_text())
     own = sum(fields.get(kind, 0) for kind in ("RssAnon", "RssShmem", "VmSwap", "HugetlbPages"))
-    both = "mmap+mlock" in spec.args
-    locked = min(fields.get("VmLck", 0), fields["RssFile"]) if both else 0
+    locked = min(fields.get("VmLck", 0), fields["RssFile"]) if _LOCKED in spec.args else 0
     warm = max(0, fields["RssFile"] - locked - LIBRARIES)
     return Held(own + locked, warm, max(0, fields["VmHWM"] - LIBRARIES))
 
