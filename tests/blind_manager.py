@@ -24,6 +24,7 @@ class Blindable:
     """A probe that can be taken the sight of."""
 
     def __init__(self, machine: MachineProbe) -> None:
+        self.pace = machine.pace
         self._machine = machine
         #: Machines of which nothing can be understood, and of which only what processes hold cannot.
         self._nothing, self._no_process = BLIND.with_name("nothing"), BLIND.with_name("no-process")

@@ -18,6 +18,7 @@ class Guarded:
 
     def __init__(self, probe: MachineProbe) -> None:
         self._probe = probe
+        self.pace = probe.pace
         #: What went wrong at the last call of each method, as a sentence; "" = nothing.
         self._wrong: dict[str, str] = {}
 

@@ -17,6 +17,7 @@ import structlog
 from reconciler.board import Board
 from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
+from reconciler.core.memory import Watermarks
 from reconciler.core.plan import next_change, plan
 from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, Residency, World
 from reconciler.host import Host, Ports
@@ -207,8 +208,13 @@ class Loop:
         now = self._clock()
         tick = now + (CALM_TICK if self._slot.idle else BUSY_TICK)
         wake_at = max(now, tick if until is None else min(tick, until))
-        with anyio.move_on_after(wake_at - now):
-            await self._wake.wait()
+        calm = self._slot.idle
+        while not self._wake.is_set() and (now := self._clock()) < wake_at:
+            with anyio.move_on_after(min(wake_at - now, self._observer.pace) if calm else wake_at - now):
+                await self._wake.wait()
+            # A calm loop looks seldom, and another program fills memory fast: between two looks it glances.
+            if calm and not self._wake.is_set() and await self._observer.uneasy(self._marks):
+                break
         self._late = self._clock() - wake_at > LATE
         if self._late:
             log.warning("this turn comes late and only looks", seconds=self._clock() - wake_at)
@@ -226,7 +232,7 @@ class Loop:
         manifest = self._applied.manifest
         looks = (
             next_change(manifest, world, now),
-            pressure.next_look(world.observation.pressure, manifest.watermarks, now),
+            pressure.next_look(world.observation.pressure, self._marks, now),
         )
         decision = machine.decide(state, made, min((t for t in looks if t is not None), default=None))
         if isinstance(decision, machine.Wait):
@@ -367,6 +373,10 @@ class Loop:
                 if self._told.get(verdict.model) is not verdict.reason:
                     self._journal.waiting(verdict)
         self._told = told
+
+    @property
+    def _marks(self) -> Watermarks | None:
+        return self._applied.manifest.watermarks
 
     @property
     def _halted(self) -> bool:

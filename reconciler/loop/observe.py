@@ -11,7 +11,7 @@ import anyio.to_thread
 from reconciler.core import pressure
 from reconciler.core.account import breakdown, warm_together
 from reconciler.core.launch import LaunchSpec
-from reconciler.core.memory import Memory
+from reconciler.core.memory import Memory, Watermarks
 from reconciler.core.types import Instance, Manifest, Observation, Preflight
 from reconciler.engines import registry
 from reconciler.host import Host, Ports, is_free, listeners
@@ -50,6 +50,7 @@ class Observer:
         #: The probe remembers things and is asked from several worker threads.
         self._lock = threading.Lock()
         self._pressure = pressure.Pressure()
+        self._warm = 0
         self._unattributed: int | None = None
         self._least_unattributed: int | None = None
 
@@ -64,8 +65,9 @@ class Observer:
         self._seq += 1
         instances = tuple(self._instance(x) for x in live)
         self._note_unattributed(memory, instances)
+        self._warm = warm_together(instances)
         self._pressure = pressure.observe(
-            self._pressure, memory, warm_together(instances), manifest.watermarks, manifest.max_swap, now
+            self._pressure, memory, self._warm, manifest.watermarks, manifest.max_swap, now
         )
         return Observation(
             seq=self._seq,
@@ -85,6 +87,19 @@ class Observer:
     async def available(self) -> int | None:
         """Return the bytes that a new process could get now; None = unknown."""
         return (await anyio.to_thread.run_sync(self._memory)).available
+
+    @property
+    def pace(self) -> float:
+        """Seconds between two glances that cost next to nothing."""
+        return self._machine.pace
+
+    async def uneasy(self, marks: Watermarks | None) -> bool:
+        """Return whether memory has filled past the soft mark since the last look: the next one is due now."""
+        if marks is None or not self._pressure.samples:
+            return False
+        before = self._pressure.samples[-1].used
+        used = pressure.share_used(await anyio.to_thread.run_sync(self._memory), self._warm)
+        return used is not None and used >= marks.soft and (before is None or before < marks.soft)
 
     def begin(self, launch: Launch) -> None:
         """Note how things are before a model is loaded."""

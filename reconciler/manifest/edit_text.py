@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode
 
 #: An anchor or a tag before a value.
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)*")
@@ -146,7 +146,7 @@ class _Editor:
         if value.start_mark.index < key.start_mark.index:  # an alias: the node stands where its anchor is
             found = _ALIAS.match(self.text, key.end_mark.index)
             return found.end() if found else None
-        if isinstance(value, ScalarNode) or value.flow_style:
+        if isinstance(value, ScalarNode) or (isinstance(value, CollectionNode) and value.flow_style):
             end: int = value.end_mark.index
             return None if isinstance(value, ScalarNode) and value.style in _BLOCK_SCALARS else end
         last = value.value[-1] if value.value else None

@@ -20,6 +20,8 @@ class LinuxMachine:
     hold is added to what processes hold. `page_size` is in bytes, None = this machine's.
     """
 
+    pace = 1.0
+
     def __init__(
         self, root: Path = Path("/"), devices: Sequence[DeviceProbe] = (), *, page_size: int | None = None
     ) -> None:

@@ -33,6 +33,8 @@ def open_machine(run: Run = no_commands) -> MachineProbe:
 class PsutilMachine:
     """What psutil says, for systems without a probe of their own: no limits, no pressure, no drivers."""
 
+    pace = 1.0
+
     def read(self, now: float) -> Memory:
         """Return total, available and swap in use, in bytes. Blocks briefly."""
         del now

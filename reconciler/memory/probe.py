@@ -51,6 +51,9 @@ class DeviceProbe(Protocol):
 class MachineProbe(Protocol):
     """What the loop asks of the machine. Keeps what makes the next look cheap; used by one thread at a time."""
 
+    #: Seconds between two calls of `read` that together cost next to nothing.
+    pace: float
+
     def read(self, now: float) -> Memory:
         """Return the memory of the machine."""
         ...

@@ -36,12 +36,12 @@ def measure_text(measure: Json, *, colour: bool = False) -> str:
 
 def _table(comparisons: list[Json], paint: Paint) -> list[str]:
     rows = [("", "ESTIMATED", "MEASURED", "OFF", "")]
-    for row in comparisons:
-        if row["estimated"] is None and row["measured"] is None:
+    for kind in comparisons:
+        if kind["estimated"] is None and kind["measured"] is None:
             continue
-        source = "says the engine" if row["source"] == "engine" and row["measured"] is not None else ""
-        label = _LABELS.get(row["kind"], row["kind"])
-        rows.append((label, _size(row["estimated"]), _size(row["measured"]), _off(row), source))
+        source = "says the engine" if kind["source"] == "engine" and kind["measured"] is not None else ""
+        label = str(_LABELS.get(kind["kind"], kind["kind"]))
+        rows.append((label, _size(kind["estimated"]), _size(kind["measured"]), _off(kind), source))
     widths = [max(len(row[n]) for row in rows) for n in range(4)]
     lines = []
     for number, row in enumerate(rows):

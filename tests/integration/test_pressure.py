@@ -117,6 +117,20 @@ def test_models_go_in_order_one_at_a_time_and_come_back(
     wait_for(lambda: manager.condition("MemoryPressure") is None, SOON, "no pressure")
 
 
+def test_a_calm_loop_notices_by_itself_long_before_its_next_look(
+    crowded: tuple[Manager, Hog], small: SmallMachine
+) -> None:
+    manager, hog = crowded
+    manager.write({"low": holding(manager, "low", 150, residency="warm")}, machine=watched())
+    manager.start()
+    manager.wait_ready("low")
+    manager.wait_calm()  # from here on nobody asks for the status, which would have the loop look
+    began = time.monotonic()
+    fill(small, hog, 0.9)
+    manager.wait_log("evicted", model="low")
+    assert time.monotonic() - began < 8, "that was no glance, but the look of a calm loop, which comes every 10 s"
+
+
 def test_a_short_spike_evicts_nobody(crowded: tuple[Manager, Hog], small: SmallMachine) -> None:
     manager, hog = crowded
     models = {name: holding(manager, name, 100, residency="warm") for name in ("alpha", "beta")}

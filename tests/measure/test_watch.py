@@ -20,6 +20,8 @@ MODEL = Process(42, 1)
 class Script:
     """A probe that holds what the test says; counts its looks."""
 
+    pace = 1.0
+
     def __init__(self, held: Held, available: int | None = 1000 * MIB) -> None:
         self.now, self.available = held, available
         self.looks = self.walks = 0

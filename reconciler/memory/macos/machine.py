@@ -32,6 +32,9 @@ class _Asked:
 class MacMachine:
     """What macOS says of its memory. One look runs two commands, about 10-20 ms, at most once in 0.4 s."""
 
+    #: Each `read` starts two programs.
+    pace = 5.0
+
     def __init__(
         self, run: Run, rusage: Rusage = system_rusage, working_set: gpu.WorkingSet = gpu.metal_working_set
     ) -> None:
