@@ -155,7 +155,7 @@ async def _main(
         options=Options(once=once),
     )
     wake.call = loop.wake
-    board.request_stop, board.wake = loop.request_stop, loop.wake
+    board.request_stop, board.wake, board.forget = loop.request_stop, loop.wake, loop.forget
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_signals, loop)

@@ -54,6 +54,8 @@ class Board:
         self.wake: Callable[[], None] | None = None
         #: Set by the loop's owner; called by POST /api/v1/stop.
         self.request_stop: Callable[[], None] = lambda: None
+        #: Set by the loop's owner; called with a model's name by POST /api/v1/models/NAME/forget.
+        self.forget: Callable[[str], None] = lambda model: None
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the snapshot; readers always see a whole one."""

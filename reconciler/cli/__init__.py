@@ -74,6 +74,7 @@ def make_app() -> "App":
     from reconciler.cli.doctor import doctor
     from reconciler.cli.evict import evict
     from reconciler.cli.explain import explain
+    from reconciler.cli.forget import forget
     from reconciler.cli.help import HelpTable
     from reconciler.cli.load import load
     from reconciler.cli.logs import logs
@@ -107,6 +108,7 @@ def make_app() -> "App":
         logs,
         load,
         evict,
+        forget,
         stop,
     )
     for place, verb in enumerate(verbs):

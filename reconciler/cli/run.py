@@ -23,6 +23,7 @@ VERBS: Final = (
     "logs",
     "load",
     "evict",
+    "forget",
     "stop",
 )
 

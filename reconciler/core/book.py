@@ -194,6 +194,11 @@ def stable(entry: LedgerEntry, ran_seconds: float) -> LedgerEntry:
     return replace(entry, failures=0, retry_at=None)
 
 
+def forgotten(entry: LedgerEntry) -> LedgerEntry:
+    """Return the entry without what was measured and what failed: a person says that it does not hold any more."""
+    return replace(entry, peak=0, said=None, failures=0, retry_at=None, last_error="")
+
+
 def wished(entry: LedgerEntry) -> LedgerEntry:
     """Return the entry after a person asked for the model: the next try is due now, the count stays."""
     return replace(entry, retry_at=None)

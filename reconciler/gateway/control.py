@@ -45,6 +45,7 @@ class Control:
             Route("/api/v1/budget", self._view(self.views.budget)),
             Route("/api/v1/models/{name:path}/load", self.load, methods=["POST"]),
             Route("/api/v1/models/{name:path}/evict", self.evict, methods=["POST"]),
+            Route("/api/v1/models/{name:path}/forget", self.forget, methods=["POST"]),
             Route("/api/v1/stop", self.stop, methods=["POST"]),
         ]
 
@@ -105,6 +106,13 @@ class Control:
                 raise ApiError("model_pinned", text)
         self.book.dismiss(model)
         return self._accepted(snapshot, model, "evict")
+
+    async def forget(self, request: Request) -> Response:
+        """Have what was measured of a model forgotten."""
+        snapshot = self.snapshot
+        model = resolve(snapshot, request.path_params["name"])
+        self.board.forget(model)
+        return self._accepted(snapshot, model, "forget")
 
     async def stop(self, _request: Request) -> Response:
         """Ask the loop to end."""

@@ -103,6 +103,7 @@ class Loop:
             ports=Ports(*applied.ports),
         )
         self._slot = Slot(self.wake, self._observer.available)
+        self._forget: set[str] = set()
         self._floor = FloorWatch()
         #: Why the load in flight was ended for want of memory.
         self._sunk: Sunk | None = None
@@ -124,6 +125,11 @@ class Loop:
     def manifest(self, reading: Applied | ManifestError) -> None:
         """Leave a new reading of the manifest."""
         self._incoming = reading
+        self.wake()
+
+    def forget(self, model: str) -> None:
+        """Have what was measured of a model, and its failures, forgotten at the next turn."""
+        self._forget.add(model)
         self.wake()
 
     def request_stop(self) -> None:
@@ -178,6 +184,8 @@ class Loop:
         observation = await self._observer.look(
             self._applied.manifest, self._applied.launches, self._actions.ports, now
         )
+        while self._forget:
+            self._ledger.forgive(ledger_book.forgotten, self._forget.pop())
         self._ledger.measure(observation.instances, now)
         for demand in observation.demands:
             if demand.wanted:  # a person asks: the next try is due now

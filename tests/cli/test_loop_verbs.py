@@ -339,6 +339,16 @@ def test_evict_of_a_model_that_is_not_loaded_says_so(
     assert "POST /api/v1/models/vision/evict" in loop.asked
 
 
+def test_forget_asks_by_the_models_own_name(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents("POST /api/v1/models/chat/forget", {})
+    assert main(["forget", "gpt-4o", "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == "what was measured of chat is forgotten\n"
+    assert main(["forget", "nobody", "--state-dir", str(state)]) == 1
+    assert "nobody" in capsys.readouterr().err
+
+
 def test_evict_of_a_model_that_stays_is_a_failure(
     loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -164,6 +164,16 @@ async def test_load_and_evict_of_an_unknown_model_are_404(verb: str) -> None:
         assert r.book.demands() == ()
 
 
+async def test_forgetting_is_passed_to_the_owner() -> None:
+    async with rig() as r:
+        asked: list[str] = []
+        r.board.forget = asked.append
+        answer = await r.client.post("/api/v1/models/chat/forget")
+        assert (answer.status_code, answer.json()["requested"]) == (202, "forget")
+        assert (await r.client.post("/api/v1/models/nobody/forget")).status_code == 404
+        assert asked == ["chat"]
+
+
 async def test_stop_asks_the_owner() -> None:
     async with rig() as r:
         stopped: list[bool] = []

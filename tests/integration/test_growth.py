@@ -59,3 +59,8 @@ def test_a_model_that_grows_is_charged_what_it_holds_also_after_a_restart(manage
     assert again["size"] > 300 * MIB
     assert manager.condition("Degraded", "grows") is None
     assert len(manager.log("load", model="grows")) == 2
+
+    # Until a person says that it does not hold any more.
+    assert manager.cli("forget", "grows").stdout == "what was measured of grows is forgotten\n"
+    wait_for(lambda: manager.model("grows")["size"] == 100 * MIB, SOON, "its old size")
+    assert manager.model("grows")["memory"]["peak"] < 100 * MIB
