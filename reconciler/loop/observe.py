@@ -157,6 +157,8 @@ class Observer:
         with self._lock:
             self._measure(live, now, walk=launch)
             memory = self._machine.read(now)
+        if memory.gpu is None:
+            return  # no driver here shares the memory: what nobody owns up to came with somebody else
         before, holds = launch.unattributed_before, launch.held.committed or 0
         seen = breakdown(memory, [instance(x, 0.0, 0) for x in live])
         if before is not None and seen is not None:

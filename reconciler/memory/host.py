@@ -17,6 +17,7 @@ from reconciler.memory.zones import read_cpu_lists
 
 _PARTS: Final = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 _PROGRAMS: Final = ("AnonPages", "Shmem")
+_CACHE: Final = ("Cached", "Buffers")
 _KERNEL: Final = ("SUnreclaim", "PageTables", "KernelStack", "Percpu")
 
 
@@ -106,7 +107,17 @@ def limit(host: Host, found: Limits) -> Memory:
 
 def _believable(stated: Mapping[str, int], total: int, problems: list[str]) -> Mapping[str, int]:
     """Return the fields without those that claim more than the machine has; addresses and swap may be more."""
-    checked = {*_PARTS, *_PROGRAMS, *_KERNEL, "MemAvailable", "CmaFree", "Slab", "Zswap"}
+    checked = {
+        *_PARTS,
+        *_PROGRAMS,
+        *_CACHE,
+        *_KERNEL,
+        "Unevictable",
+        "MemAvailable",
+        "CmaFree",
+        "Slab",
+        "Zswap",
+    }
     wrong = sorted(key for key in checked if stated.get(key, 0) > total)
     problems.extend(f"/proc/meminfo: {key} is larger than MemTotal, not believed" for key in wrong)
     return {key: size for key, size in stated.items() if key not in wrong}
@@ -161,9 +172,18 @@ def _use(
     if missing or pools > total or available is None:
         return None
     # Shared pages are not among the anonymous ones. Old kernels do not state each of the kernel's parts.
-    programs = sum(meminfo[key] for key in _PROGRAMS)
+    programs = sum(meminfo[key] for key in _PROGRAMS) + _locked_files(meminfo)
     kernel = sum(meminfo.get(key, 0) for key in _KERNEL)
     return HostUse(total, available, programs, kernel, pools)
+
+
+def _locked_files(meminfo: Mapping[str, int]) -> int:
+    """Return the bytes of files that programs have locked in memory: file pages on neither of the lists that shrink."""
+    if not meminfo.keys() >= {*_CACHE, "Shmem", "Active(file)", "Inactive(file)", "Unevictable"}:
+        return 0
+    cache = sum(meminfo[key] for key in _CACHE)
+    locked = cache - meminfo["Shmem"] - meminfo["Active(file)"] - meminfo["Inactive(file)"]
+    return max(0, min(locked, meminfo["Unevictable"]))
 
 
 def _read_elsewhere() -> Memory:

@@ -67,9 +67,11 @@ class LinuxMachine:
         return stall, (*pressure.problems, *problems)
 
     def _gpu(self) -> GpuPool | None:
-        """Return the first pool that a driver knows."""
-        pools = (device.pool() for device in self._devices)
-        return next((pool for pool in pools if pool is not None), None)
+        """Return the first pool that a driver knows, or one of which nothing is known if a driver cannot tell."""
+        pools = [device.pool() for device in self._devices]
+        silent = (device.name for device in self._devices if device.problems())
+        unknown = (GpuPool(source=f"{name}: the driver does not tell") for name in silent)
+        return next((pool for pool in pools if pool is not None), None) or next(unknown, None)
 
     def _with_devices(self, trees: Mapping[str, Sequence[int]], found: dict[str, Held]) -> Mapping[str, Held]:
         """Add what drivers hold for each tree; unknown figures add nothing and become a problem."""
