@@ -11,7 +11,8 @@ from soak import Soak
 from soak_models import small
 
 pytest.importorskip("xllamacpp")
-pytestmark = pytest.mark.engine
+# A quarter of a minute, but real work for the processor: on a busy machine it takes several times as long.
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
 STEPS = 40
 SEED = 7
