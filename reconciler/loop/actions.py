@@ -95,6 +95,11 @@ class Actions:
         #: Set when the user is in a hurry: drains end at once, graces are short.
         self.hurry = anyio.Event()
 
+    def use_ports(self, limits: tuple[int, int]) -> None:
+        """Give ports of this range, first and last, to models from now on."""
+        if limits != (self.ports.first, self.ports.last):
+            self.ports = Ports(*limits)
+
     async def aclose(self) -> None:
         """Close the connections of the probes."""
         await self.http.aclose()

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from reconciler.core import book
-from reconciler.core.types import Evict, Load, Reason, Step, Verdict
+from reconciler.core.types import Evict, Load, Outcome, Plan, Reason, Step, World
 from reconciler.core.words import size
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
@@ -28,6 +28,8 @@ class Journal:
         self._keeper = keeper
         self._ledger = ledger
         self._wall = wall
+        #: Why models that are asked for wait, as it was logged last.
+        self._told: dict[str, Reason] = {}
 
     async def _event(self, kind: str, model: str | None, reason: str, message: str) -> None:
         await self._keeper.keep(self._store.add_event(self._wall(), kind, model, reason, message))
@@ -76,9 +78,16 @@ class Journal:
         what = f"for {facts['for_model']}: " if "for_model" in facts else ""
         await self._event(kind, step.model, str(step.reason), what + step.detail)
 
-    def waiting(self, verdict: Verdict) -> None:
-        """Somebody waits for a model that is not loaded now."""
-        log.info("waiting", model=verdict.model, reason=str(verdict.reason), why=verdict.detail)
+    def waits(self, made: Plan, world: World) -> None:
+        """Log once why a model that is asked for is not loaded, and again when the reason changes."""
+        asked = {d.model for d in world.observation.demands if d.waiting or d.wanted}
+        told = {}
+        for verdict in made.verdicts:
+            if verdict.model in asked and verdict.outcome is Outcome.BLOCKED:
+                told[verdict.model] = verdict.reason
+                if self._told.get(verdict.model) is not verdict.reason:
+                    log.info("waiting", model=verdict.model, reason=str(verdict.reason), why=verdict.detail)
+        self._told = told
 
     async def loaded(self, step: Load, seconds: float, launch: Launch | None) -> None:
         """A model is ready."""

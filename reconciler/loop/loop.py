@@ -6,7 +6,7 @@ an outcome) and wake it; a wake carries no content, and a turn looks at the whol
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -19,13 +19,14 @@ from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import next_change, plan
-from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, Residency, World
+from reconciler.core.types import Evict, Load, Outcome, Plan, Reason, World
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.actions import Actions
 from reconciler.loop.actions import Outcome as Done
 from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
+from reconciler.loop.desired import Desired
 from reconciler.loop.floor import FloorWatch, Sunk
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
@@ -37,7 +38,7 @@ from reconciler.loop.refusals import refusals
 from reconciler.loop.slot import Slot
 from reconciler.manifest import Applied, ManifestError
 from reconciler.memory.probe import MachineProbe
-from reconciler.store import AsyncStore, StoreError
+from reconciler.store import AsyncStore
 
 #: Seconds between turns when nothing happens, and while something is being done.
 CALM_TICK: Final = 10.0
@@ -78,11 +79,6 @@ class Loop:
     ) -> None:
         self._host, self._store, self._book = host, store, book
         self._options, self._clock = options or Options(), clock
-        self._applied = applied
-        self._incoming: Applied | ManifestError | None = None
-        self._refused: tuple[str, ...] = ()
-        #: The newest settings of every model that a manifest of this run has named.
-        self._known: dict[str, ModelSpec] = {}
         self._launches = Launches()
         self._observer = Observer(host, machine_probe, self._launches, book)
         self._keeper = Keeper()
@@ -102,6 +98,14 @@ class Loop:
             started=self._watch_soon,
             ports=Ports(*applied.ports),
         )
+        self._desired = Desired(
+            applied,
+            store=store,
+            keeper=self._keeper,
+            journal=self._journal,
+            book=book,
+            ports=self._actions.use_ports,
+        )
         self._slot = Slot(self.wake, self._observer.available)
         self._forget: set[str] = set()
         self._floor = FloorWatch()
@@ -111,8 +115,6 @@ class Loop:
         self._wake = anyio.Event()
         self._late = False
         self._stopping = False
-        #: Why models that are asked for wait, as it was logged last.
-        self._told: dict[str, Reason] = {}
         #: Whether something the manifest wants could not be done; the result of a run with `once`.
         self.blocked = False
 
@@ -124,7 +126,7 @@ class Loop:
 
     def manifest(self, reading: Applied | ManifestError) -> None:
         """Leave a new reading of the manifest."""
-        self._incoming = reading
+        self._desired.leave(reading)
         self.wake()
 
     def forget(self, model: str) -> None:
@@ -158,7 +160,7 @@ class Loop:
 
     async def _start(self) -> None:
         await self._ledger.load()
-        await self._apply(self._applied)
+        await self._desired.apply(self._applied)
         specs = self._applied.launches
         for launch in await adopt(
             self._host, self._store, self._keeper, specs, self._actions.http, self._clock()
@@ -175,7 +177,7 @@ class Loop:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""
         now = self._clock()
         self._wake = anyio.Event()
-        await self._take_manifest()
+        await self._desired.take()
         for ended, outcome in self._slot.take(now):
             await self._close_books(ended, outcome, now)
         await take_deaths(
@@ -197,14 +199,14 @@ class Loop:
         for model, refusal in refusals(made).items():
             self._book.refuse(model, refusal)
             self._book.wish_over(model)
-        self._tell_waits(made, world)
+        self._journal.waits(made, world)
         until = await self._decide(made, world, now)
         self._publisher.publish(
             self._applied,
             world,
             made,
             self._slot.state,
-            self._refused,
+            self._desired.refused,
             self._actions.progress,
             self._launches,
             self._keeper.trouble,
@@ -267,20 +269,20 @@ class Loop:
         self._slot.begin(state, work, self._tasks)
 
     async def _load(self, step: Load) -> Done:
-        model, spec = self._spec(step.model), self._applied.launches[step.model]
+        model, spec = self._desired.spec(step.model), self._applied.launches[step.model]
         assert model is not None, f"a plan loads {step.model}, which the manifest does not name"
         entry = self._ledger.entry(step.model, step.digest)
         return await self._actions.load(step, model, spec, entry.load_seconds)
 
     async def _evict(self, step: Evict) -> Done:
-        model = self._promised(step.model)
+        model = self._desired.promised(step.model)
         return await self._actions.evict(step, model.drain_timeout, model.stop_grace)
 
     def _give_up_load(self) -> None:
         """Cancel a load whose model was removed or changed, or that takes too much, and any when we are to stop."""
         state = self._slot.state
         if isinstance(state, machine.Loading):
-            spec = self._spec(state.action.model)
+            spec = self._desired.spec(state.action.model)
             if self._stopping or self._sunk or spec is None or spec.digest != state.action.digest:
                 self._slot.cancel_load()
 
@@ -290,7 +292,7 @@ class Loop:
         if short.since is not None and short.used is not None and not short.evident:
             return  # memory is short: soon it is known whether that lasts, and somebody has to go for it
         blocked = [v.model for v in made.verdicts if v.outcome is Outcome.BLOCKED]
-        specs = [s for s in map(self._spec, blocked) if s is not None]
+        specs = [s for s in map(self._desired.spec, blocked) if s is not None]
         again = [s for s in specs if 0 < self._ledger.entry(s.name, s.digest).failures < ONCE_TRIES]
         if not again:
             self.blocked = bool(blocked)
@@ -300,7 +302,7 @@ class Loop:
         """Stop every model, one after the other; requests that come now are told so at once."""
         self._book.shut(Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
         for launch in self._launches:
-            model = self._promised(launch.model)
+            model = self._desired.promised(launch.model)
             pid, started = launch.process.pid, launch.process.started
             step = Evict(launch.model, pid, started, launch.holds or 0, Reason.SHUTDOWN, drain=True)
             await self._journal.begun(step)
@@ -309,38 +311,7 @@ class Loop:
             await self._after_evict(step, done)
         log.info("stopped")
 
-    # -- taking in what others left --------------------------------------------------------------------------------
-
-    async def _take_manifest(self) -> None:
-        reading, self._incoming = self._incoming, None
-        if isinstance(reading, ManifestError):
-            self._refused = await self._journal.refused(reading, self._applied.manifest.generation)
-        elif reading is not None:
-            was_refused, self._refused = bool(self._refused), ()
-            await self._apply(reading, was_refused=was_refused)
-
-    async def _apply(self, applied: Applied, *, was_refused: bool = False) -> None:
-        generation = await self._count(applied)
-        changed = generation != self._applied.manifest.generation
-        self._applied = replace(applied, manifest=replace(applied.manifest, generation=generation))
-        self._known |= {m.name: m for m in applied.manifest.models}
-        if (self._actions.ports.first, self._actions.ports.last) != applied.ports:
-            self._actions.ports = Ports(*applied.ports)
-        transient = [m.name for m in applied.manifest.models if m.residency is Residency.TRANSIENT]
-        limits = {name: limit.queue for name, limit in applied.limits.items()}
-        self._book.configure(limits, tell_idle=frozenset(transient))
-        if changed:
-            await self._journal.applied(self._applied)
-        elif was_refused:
-            await self._journal.repaired(generation)
-
-    async def _count(self, applied: Applied) -> int:
-        """Return the generation of a manifest. Counting goes on from memory while the ledger cannot be written."""
-        try:
-            return await self._store.generation(applied.digest)
-        except StoreError as error:
-            self._keeper.trouble = str(error)
-            return self._applied.manifest.generation + (applied.digest != self._applied.digest)
+    # -- how steps ended -------------------------------------------------------------------------------------------
 
     async def _close_books(self, ended: machine.State, done: Done, now: float) -> None:
         """Note how the step of the state that ended went."""
@@ -371,16 +342,9 @@ class Loop:
 
     # -- small things ----------------------------------------------------------------------------------------------
 
-    def _tell_waits(self, made: Plan, world: World) -> None:
-        """Log once why a model that is asked for is not loaded, and again when the reason changes."""
-        asked = {d.model for d in world.observation.demands if d.waiting or d.wanted}
-        told = {}
-        for verdict in made.verdicts:
-            if verdict.model in asked and verdict.outcome is Outcome.BLOCKED:
-                told[verdict.model] = verdict.reason
-                if self._told.get(verdict.model) is not verdict.reason:
-                    self._journal.waiting(verdict)
-        self._told = told
+    @property
+    def _applied(self) -> Applied:
+        return self._desired.applied
 
     @property
     def _marks(self) -> Watermarks | None:
@@ -398,10 +362,3 @@ class Loop:
         launch.exit = await self._host.wait_exit(launch.process)
         launch.exited.set()
         self.wake()
-
-    def _promised(self, model: str) -> ModelSpec:
-        """Return the newest settings of a model: one that was removed gets the time it was promised before."""
-        return self._known.get(model) or ModelSpec(model, "")
-
-    def _spec(self, model: str) -> ModelSpec | None:
-        return next((m for m in self._applied.manifest.models if m.name == model), None)
