@@ -61,33 +61,33 @@ def specs(draw: st.DrawFn, name: str) -> ModelSpec:
 def mapped(draw: st.DrawFn, *, whole: bool) -> tuple[MappedFile, ...]:
     """Some of three files; several models may name the same one, and not all of it need be resident."""
     keys = draw(st.sampled_from(["", "", "x", "x", "y", "z", "xy"]))
-    sizes = {"x": [10, 10, 8], "y": [30, 30, 5], "z": [1]}
-    return tuple(
-        MappedFile(k, (sizes[k][0] if whole else draw(st.sampled_from(sizes[k]))) * MIB) for k in keys
-    )
+    part = 1 if whole else draw(st.sampled_from([1, 1, 2]))
+    return tuple(MappedFile(k, {"x": 10, "y": 30, "z": 2}[k] * MIB // part) for k in keys)
 
 
 @st.composite
 def instances(draw: st.DrawFn, name: str, pid: int) -> Instance:
-    loaded = NOW - draw(st.sampled_from([1.0, 40.0, 500.0]))
+    age, used = draw(st.sampled_from([(1.0, 0.0), (40.0, 10.0), (40.0, 40.0), (500.0, 60.0), (500.0, 0.0)]))
     committed = draw(st.sampled_from([0, 1, 5, 10, 20, 35, 50, 80, 80, None]))
     files = draw(mapped(whole=False))
+    # Some of them are out of the ordinary.
+    odd = draw(st.integers(0, 15))
     return Instance(
         model=name,
         digest=f"{name}-v1",
         pid=pid,
         started=1,
         port=18100,
-        ready=draw(st.sampled_from([True, True, True, True, False])),
+        ready=odd not in (0, 1),
         committed=None if committed is None else committed * MIB,
-        warm=sum(f.size for f in files) + draw(st.sampled_from([0, 0, 5 * MIB])),
-        loaded_at=loaded,
-        last_used=min(NOW, loaded + draw(st.sampled_from([0.0, 10.0, 60.0]))),
-        served=draw(st.integers(0, 2)),
-        broken=draw(st.sampled_from([False] * 7 + [True])),
+        warm=sum(f.size for f in files) + (5 * MIB if odd > 10 else 0),
+        loaded_at=NOW - age,
+        last_used=min(NOW, NOW - age + used),
+        served=draw(st.integers(0, 1)),
+        broken=odd == 2,
         admitted=draw(st.sampled_from([0, 0, 20, 80])) * MIB,
         files=files,
-        device=draw(st.sampled_from([0, 0, 1])) * (committed or 0) * MIB // 2,
+        device=(committed or 0) * MIB // 2 if odd in (3, 4) else 0,
     )
 
 
@@ -96,19 +96,13 @@ def preflights(draw: st.DrawFn, name: str) -> Preflight:
     if draw(st.integers(0, 7)) == 0:
         return Preflight(name, "WeightsMissing", "gone")
     files = draw(mapped(whole=True))
-    parts = None
-    if draw(st.booleans()):
-        context, compute = (draw(st.none() | SIZES.map(lambda s: s * MIB)) for _ in range(2))
-        weights, loading = sum(f.size for f in files), draw(st.sampled_from([0, 10])) * MIB
-        parts = Estimate(weights, context, compute, loading=loading)
-    return Preflight(
-        name,
-        steady=parts.steady if parts else None,
-        peak=parts.peak if parts else None,
-        parts=parts,
-        files=files,
-        build=draw(st.sampled_from(["", "b1", "b2"])),
-    )
+    build = draw(st.sampled_from(["", "b1", "b2"]))
+    known = draw(st.sampled_from([None, (20, 5), (0, 0), (50, None), (None, 5)]))
+    if known is None:
+        return Preflight(name, files=files, build=build)
+    context, compute = (None if part is None else part * MIB for part in known)
+    parts = Estimate(sum(f.size for f in files), context, compute, loading=10 * MIB if build else 0)
+    return Preflight(name, steady=parts.steady, peak=parts.peak, parts=parts, files=files, build=build)
 
 
 @st.composite
@@ -130,9 +124,8 @@ CALM = Pressure()
 @st.composite
 def pressures(draw: st.DrawFn) -> Pressure:
     level = draw(st.sampled_from(list(Level)))
-    relieving = draw(st.booleans())
+    relieving, evident = draw(st.sampled_from([(False, False), (True, False), (True, True)]))
     excess = draw(st.sampled_from([0, 1, 20, 60, 500])) * MIB
-    evident = relieving and draw(st.booleans())
     return Pressure(level, 0.9, relieving, evident, excess=excess, cause="memory is in use")
 
 
@@ -172,7 +165,7 @@ def cases(draw: st.DrawFn, pressed: bool = False) -> tuple[Manifest, World]:
         if draw(st.booleans())
     )
     files = tuple(draw(preflights(n)) for n in named if draw(st.integers(0, 3)))
-    ledger = tuple(draw(entries(n)) for n in named if draw(st.booleans()))
+    ledger = _measured([draw(entries(n)) for n in named if draw(st.booleans())], processes)
     pressure = draw(pressures()) if pressed else CALM
     observation = Observation(1, NOW, draw(memories()), processes, wants, files, pressure=pressure)
     marks = draw(
@@ -180,6 +173,16 @@ def cases(draw: st.DrawFn, pressed: bool = False) -> tuple[Manifest, World]:
     )
     budget, kept = draw(st.sampled_from([50, 100, 120])) * MIB, draw(st.sampled_from([0, 0.1]))
     return Manifest(models, 1, budget, kept, watermarks=marks), World(observation, ledger)
+
+
+def _measured(ledger: list[LedgerEntry], processes: tuple[Instance, ...]) -> tuple[LedgerEntry, ...]:
+    """The ledger knows of every process the most it was seen to hold, and that with the present engine."""
+    known = {(e.model, e.digest): e for e in ledger}
+    for process in processes:
+        key = (process.model, process.digest)
+        entry = known.get(key) or LedgerEntry(*key)
+        known[key] = replace(book.measured(entry, process), build="")
+    return tuple(known.values())
 
 
 Held = tuple[int, tuple[MappedFile, ...]]
