@@ -1,7 +1,7 @@
 """Who keeps memory, who is loaded, and who gives way for whom.
 
 Two orders, and they must stay two. *Rank* says who keeps memory: priority, then the most recently used. *Urgency* says
-whose turn it is to be loaded, and uses only what the plan itself cannot change: pinned, priority, demanded, arrival,
+whose turn it is to be loaded, and uses only what the plan itself cannot change: pinned, demanded, priority, arrival,
 name. With one order for both, performing the first step would reorder the rest and a dry run would lie.
 """
 
@@ -393,11 +393,14 @@ def _holders_of_files(table: Table) -> Iterator[Files]:
         yield stray.files
 
 
-def _urgency(row: Row) -> tuple[bool, bool, int, bool, float, str]:
-    """Sort claimants. One whose own old process is still in use comes last: its drain would hold up the others."""
+def _urgency(row: Row) -> tuple[bool, bool, bool, int, float, str]:
+    """Sort claimants. One whose own old process is still in use comes last: its drain would hold up the others.
+
+    Whoever is waited for comes before all that merely are to be warm: these would take what is freed for it.
+    """
     draining = row.instance is not None and row.demand.active > 0
     oldest = row.demand.oldest if row.demand.oldest is not None else float("inf")
-    return (draining, not row.pinned, -row.spec.priority, not row.demanded, oldest, row.name)
+    return (draining, not row.pinned, not row.demanded, -row.spec.priority, oldest, row.name)
 
 
 def _load_reason(row: Row) -> Reason:

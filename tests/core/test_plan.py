@@ -16,7 +16,7 @@ from reconciler.core.types import (
     Residency,
     World,
 )
-from worlds import MIB, NOW, manifest, model, pinned, running, text, waiting, warm, world
+from worlds import MIB, NOW, manifest, model, perform, pinned, running, text, waiting, warm, world
 
 
 def planned(wanted: Manifest, seen: World, now: float = NOW) -> str:
@@ -154,6 +154,23 @@ def test_warm_model_comes_back_when_there_is_room_but_displaces_nobody() -> None
     wanted = manifest(warm("w", 600, priority=1000), model("x", 600, priority=0))
     expect(planned(wanted, world(running("x", 600, idle=500))), ". w (NoRoom)\n= x (Resident)")
     expect(planned(wanted, world()), "+ w needs 600 (Warm) -> 400\n. x (NotWanted)")
+
+
+def test_what_goes_for_a_request_is_not_taken_by_a_warm_model_of_higher_priority() -> None:
+    wanted = manifest(model("a", 900), model("b", 900), warm("w", 900, priority=1000))
+    seen = world(running("a", 900, idle=60), demands=[waiting("b")])
+    expect(
+        planned(wanted, seen),
+        """
+        - a frees 900 (MakeRoom for b) -> 1000
+        + b needs 900 (Demanded) -> 100
+        . w (NoRoom)
+        """,
+    )
+    head = plan(wanted, seen, NOW).head
+    assert head is not None
+    after = perform(head, wanted, seen)
+    expect(planned(wanted, after), "+ b needs 900 (Demanded) -> 100\n. a (NotWanted)\n. w (NoRoom)")
 
 
 def test_room_is_kept_for_a_request_that_waits() -> None:

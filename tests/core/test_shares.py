@@ -364,6 +364,19 @@ def test_changed_settings_on_the_same_file_move_only_the_own_part() -> None:
     )
 
 
+def test_a_model_that_is_replaced_gives_back_its_file_too_where_nobody_else_maps_it() -> None:
+    wanted = manifest(warm("chat", 450, digest="chat-v2"), mib=450)
+    other = warm("chat", 350, digest="chat-v2")
+    expect(
+        planned(wanted, world(BOTH[0], preflights=sharing("chat"))),
+        "- chat frees 400 (Drifted) -> 450\n+ chat needs 450 (Warm) -> 0",
+    )
+    expect(
+        planned(manifest(other, mib=450), world(BOTH[0], preflights=[mapping("chat", OTHER)])),
+        "- chat frees 400 (Drifted) -> 450\n+ chat needs 350 (Warm) -> 100",
+    )
+
+
 def test_a_process_that_holds_nothing_of_its_own_is_replaced_all_the_same() -> None:
     wanted = manifest(warm("chat", 450, digest="chat-v2"), model("code", 400))
     seen = world(up("chat", 0), up("code"), preflights=sharing("chat", "code"))
