@@ -285,9 +285,23 @@ def test_a_claimant_that_maps_its_victims_file_gains_only_the_victims_own_part()
     )
 
 
-def test_what_a_more_urgent_model_is_owed_is_counted_with_the_file_that_is_there() -> None:
-    """`top` lacks 100 of the 150 it needs besides the file, and may displace nobody: `old` must not go for `new`."""
-    top = model("top", 450, priority=1000, may_preempt=MayPreempt.NONE)
+@pytest.mark.parametrize(
+    ("mib", "plan_text"),
+    [
+        # It lacks 50 of the 150 it needs besides the file: what `old` gives back would be owed to it.
+        (450, "= chat (InUse)\n! new (Outranked)\n= old (Resident)\n! top (Outranked)"),
+        # It needs 650 besides the file, and would not fit even with `old` gone.
+        (
+            950,
+            "- old frees 550 (MakeRoom for new) -> 600\n+ new needs 100 (Demanded) -> 500\n= chat (InUse)\n! top (Outranked)",
+        ),
+    ],
+)
+def test_what_a_more_urgent_model_is_owed_is_counted_with_the_file_that_is_there(
+    mib: int, plan_text: str
+) -> None:
+    """`top` may displace nobody."""
+    top = model("top", mib, priority=1000, may_preempt=MayPreempt.NONE)
     wanted = manifest(top, model("chat", 400), model("new", 100), model("old", 550))
     seen = world(
         up("chat"),
@@ -295,7 +309,7 @@ def test_what_a_more_urgent_model_is_owed_is_counted_with_the_file_that_is_there
         demands=[waiting("top"), waiting("new"), Demand("chat", active=1)],
         preflights=sharing("top", "chat"),
     )
-    expect(planned(wanted, seen), "= chat (InUse)\n! new (Outranked)\n= old (Resident)\n! top (Outranked)")
+    expect(planned(wanted, seen), plan_text)
 
 
 # -- pinned -------------------------------------------------------------------------------------------------------
