@@ -60,11 +60,12 @@ class _Selector:
         #: May have to give way, the cheapest loss first.
         self.victims = {r.name: r for r in victims}
         self.bytes = PriorityBytes(victims)
+        self.own_bytes = PriorityBytes(victims if self.sharing else (), own=True)
         #: Those of them that may go now, and those that may be drained now.
         settled = [r for r in victims if self._has_stayed(r)]
         self.idle = Displaceable(r for r in settled if not r.busy)
         self.busy = Displaceable(r for r in settled if r.busy)
-        self.pinned = Pinned(table)
+        self.pinned = Pinned(table, now)
         #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
         #: models themselves: what they need changes with who holds a file.
         self.least_blocked: int | None = None
@@ -293,9 +294,9 @@ class _Selector:
 
     def _block_for_room(self, row: Row, needs_room: int, short: int, reason: Reason | None = None) -> None:
         if reason is None:
-            if self._would_free(row, bound(row)) >= short:
+            if self._could_free(row, bound(row), short):
                 reason = Reason.VICTIMS_BUSY
-            elif self._would_free(row, inf) >= short:
+            elif self._could_free(row, inf, short):
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
@@ -305,16 +306,21 @@ class _Selector:
         elif self.least_blocked is None or needs_room < self.least_blocked:
             self.least_blocked = needs_room
 
-    def _would_free(self, row: Row, limit: float) -> int:
-        """Return what all victims below a priority would give back together, in use or not."""
+    def _could_free(self, row: Row, limit: float, short: int) -> bool:
+        """Return whether all victims below a priority together would give back so much, in use or not."""
+        mine = row.name in self.victims and row.spec.priority < limit
+        if self.bytes.below(limit) - (row.charge or 0 if mine else 0) < short:
+            return False
         if not self.sharing:
-            mine = row.name in self.victims and row.spec.priority < limit
-            return self.bytes.below(limit) - (row.charge or 0 if mine else 0)
+            return True
+        least = self.own_bytes.below(limit) - (row.own_charge if mine else 0)
+        if least >= short or least + self.staying.total < short:
+            return least >= short
         others = (v for v in self.victims.values() if v is not row and v.spec.priority < limit)
         self._step_in(row)
         freed = leading(others, sys.maxsize, self.staying)[1]
         self._step_back(row)
-        return freed
+        return freed >= short
 
     def _displace(self, row: Row, short: int) -> list[Row] | None:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
@@ -323,6 +329,8 @@ class _Selector:
         groups = (self.idle, self.busy) if patient else (self.idle,)
         # Most searches on a full machine find nobody: known without looking at a single victim.
         if sum(group.bytes.below(limit) for group in groups) < short:
+            return None
+        if self.sharing and self.own_bytes.below(limit) + self.staying.total < short:
             return None
         victims = (v for group in groups for v in group.below(limit) if v is not row)
         if not self.sharing:
@@ -369,6 +377,8 @@ class _Selector:
         assert row.instance is not None, f"{row.name} does not run"
         if self.victims.pop(row.name, None) is not None:
             self.bytes.add(row.spec.priority, -(row.charge or 0))
+            if self.sharing:
+                self.own_bytes.add(row.spec.priority, -row.own_charge)
             (self.busy if row.busy else self.idle).discard(row)
         self.staying.drop(row.held_files)
         frees = row.own_charge + self.here.drop(row.held_files)

@@ -37,12 +37,13 @@ class PriorityBytes:
     A Fenwick tree: node i holds the sum of as many levels up to i as its lowest set bit says.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[Row], *, own: bool = False) -> None:
+        """Sum up what rows are charged, or only the `own` part of it, that is in no file."""
         rows = list(rows)
         self._levels = sorted({r.spec.priority for r in rows})
         self._tree = [0] * (len(self._levels) + 1)
         for row in rows:
-            self.add(row.spec.priority, row.charge or 0)
+            self.add(row.spec.priority, row.own_charge if own else row.charge or 0)
 
     def add(self, priority: int, count: int) -> None:
         """Add bytes to a priority that was there at the start."""

@@ -84,6 +84,23 @@ def test_a_model_that_never_fits_evicts_nobody() -> None:
     )
 
 
+def test_what_never_fits_is_told_by_the_size_a_pinned_model_will_have_not_by_its_old_process() -> None:
+    wanted = manifest(pinned("p", 300, digest="p-v2"), model("a", 700))
+    seen = world(running("p", 900), demands=[waiting("a")])
+    expect(
+        planned(wanted, seen),
+        """
+        - p frees 900 (Drifted) -> 1000
+        + p needs 300 (Pinned) -> 700
+        + a needs 700 (Demanded) -> 0
+        """,
+    )
+    broken = world(
+        running("p", 900), demands=[waiting("a")], preflights=[Preflight("p", "NotStartable", "gone")]
+    )
+    expect(planned(wanted, broken), "! a (NeverFits)\n! p (NotStartable)")
+
+
 def test_that_a_model_never_fits_is_told_before_anyone_asks() -> None:
     wanted, seen = _full_desk("want30")
     verdict = plan(wanted, seen, NOW).verdict("want950")

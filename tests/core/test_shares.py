@@ -293,7 +293,12 @@ def test_a_claimant_that_maps_its_victims_file_gains_only_the_victims_own_part()
         # It needs 650 besides the file, and would not fit even with `old` gone.
         (
             950,
-            "- old frees 550 (MakeRoom for new) -> 600\n+ new needs 100 (Demanded) -> 500\n= chat (InUse)\n! top (Outranked)",
+            """
+            - old frees 550 (MakeRoom for new) -> 600
+            + new needs 100 (Demanded) -> 500
+            = chat (InUse)
+            ! top (Outranked)
+            """,
         ),
     ],
 )
