@@ -394,6 +394,14 @@ def test_unreadable_process_memory_admits_and_evicts_nobody() -> None:
     expect(planned(wanted, seen), "= a (Resident)\n! b (MemoryUnknown)")
 
 
+def test_a_second_process_whose_memory_cannot_be_read_leaves_and_then_the_rest_is_planned() -> None:
+    wanted = manifest(warm("a", 100), model("b", 400))
+    seen = world(running("a", 100, pid=9), running("a", None, pid=7, digest="a-v0"), demands=[waiting("b")])
+    made = plan(wanted, seen, NOW)
+    assert (made.account.held, made.account.free) == (None, None)
+    assert [(s.model, s.reason) for s in made.steps] == [("a", "Duplicate"), ("b", "Demanded")]
+
+
 def test_min_resident_protects_a_fresh_load() -> None:
     wanted = manifest(model("a", 900, min_resident=60.0), model("b", 900))
     young = running("a", 900, loaded_at=NOW - 59)
