@@ -1,5 +1,6 @@
 """Bytes of the context against figures that llama.cpp and others have printed for real models."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import gguf_headers as known
 from gguf_headers import Value, write_header
-from reconciler.memory.gguf import Array, Header, find_weights
+from reconciler.memory.gguf import Array, Header, read_header
 from reconciler.memory.gguf import Value as HeaderValue
 from reconciler.memory.gguf.kv import ELEMENT, Cache, cells, context_bytes, tokens_of_a_slot
 from reconciler.memory.gguf.shape import Layer, ModelShape, ShapeUnknown, read_shape
@@ -19,12 +20,12 @@ MIB = 1024 * 1024
 EIGHT, THIRTY_TWO = 8192, 32768
 
 
-def header(path: Path) -> Header:
-    return find_weights(path).header
-
-
 def shape_of(folder: Path, arch: str, keys: Mapping[str, Value]) -> ModelShape:
-    return read_shape(header(write_header(folder / "m.gguf", arch, keys)))
+    return read_shape(read_header(write_header(folder / "m.gguf", arch, keys)))
+
+
+def stateless(shape: ModelShape) -> ModelShape:
+    return replace(shape, layers=tuple(replace(layer, state=0) for layer in shape.layers))
 
 
 #: Of each model MiB at f16 with 8192 and 32768 tokens, and with 32768 at q8_0 and q4_0, one slot.
@@ -95,10 +96,28 @@ def plain(layers: int, embedding: int, heads: int, context: int, **more: Value) 
 
 KV_OF_SIX = [0, 0, 8, 0, 0, 8, 0, 0, 8, 0, 8, 0, 8, 0, 8, 0]
 HYBRID = plain(40, 2048, 16, 262144, head_count_kv=2, key_length=256, value_length=256)
+SSM: dict[str, Value] = {
+    "ssm.conv_kernel": 4,
+    "ssm.inner_size": 1536,
+    "ssm.state_size": 16,
+    "ssm.group_count": 0,
+}
+CONVOLUTIONS: dict[str, Value] = {"shortconv.l_cache": 3}
 MLA = plain(61, 7168, 128, 163840, head_count_kv=1, key_length=576, value_length=512, kv_lora_rank=512)
 #: Odd headers: what a wrong reading gives differs 4 to 19 times.
 ODD = {
-    "no entry for most layers": ("lfm2", plain(16, 2048, 32, 128000, head_count_kv=KV_OF_SIX), 32768, 384),
+    "no entry for most layers": (
+        "lfm2",
+        plain(16, 2048, 32, 128000, head_count_kv=KV_OF_SIX) | CONVOLUTIONS,
+        32768,
+        384,
+    ),
+    "no entry for most layers, and no state": (
+        "deci",
+        plain(16, 2048, 32, 128000, head_count_kv=KV_OF_SIX),
+        32768,
+        384,
+    ),
     "no key length": ("llama", plain(32, 4096, 32, 8192, head_count_kv=8), 8192, 1024),
     "key length of its own": (
         "qwen3",
@@ -107,14 +126,15 @@ ODD = {
         4608,
     ),
     "latent attention": ("deepseek2", MLA | {"rope.dimension_count": 64}, 32768, 2196),
-    "every fourth layer": ("qwen35moe", HYBRID | {"full_attention_interval": 4}, 32768, 640),
+    "every fourth layer": ("qwen35moe", HYBRID | SSM | {"full_attention_interval": 4}, 32768, 640),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_odd_headers(tmp_path: Path, name: str) -> None:
     arch, keys, tokens, mib = ODD[name]
-    assert context_bytes(shape_of(tmp_path, arch, keys), Cache(tokens)) == mib * MIB
+    found = context_bytes(stateless(shape_of(tmp_path, arch, keys)), Cache(tokens))
+    assert found == mib * MIB
 
 
 @pytest.mark.parametrize(
@@ -134,9 +154,80 @@ def test_odd_headers(tmp_path: Path, name: str) -> None:
 def test_what_is_missing_is_named_and_never_zero(
     tmp_path: Path, arch: str | None, keys: Mapping[str, Value], named: str
 ) -> None:
-    written = header(write_header(tmp_path / "m.gguf", arch, keys))
+    written = read_header(write_header(tmp_path / "m.gguf", arch, keys))
     with pytest.raises(ShapeUnknown, match=named.replace(".", r"\.")):
         read_shape(written)
+
+
+#: What nothing was kept for, by the figure that says so: each once made a context of 0 bytes, or one without states.
+NOTHING: dict[str, tuple[str, dict[str, Value], str]] = {
+    "no KV heads": ("llama", plain(4, 64, 4, 8, head_count_kv=0), "attention.head_count_kv"),
+    "no KV heads in any layer": (
+        "llama",
+        plain(4, 64, 4, 8, head_count_kv=[0] * 4),
+        "attention.head_count_kv",
+    ),
+    "no heads": ("llama", plain(4, 64, 0, 8), "attention.head_count"),
+    "no heads, but KV heads": ("llama", plain(4, 64, 0, 8, head_count_kv=2), "attention.head_count"),
+    "no heads in any layer": (
+        "llama",
+        plain(4, 64, 4, 8, head_count_kv=2, key_length=16) | {"attention.head_count": [0] * 4},
+        "attention.head_count",
+    ),
+    "more heads than elements": ("llama", plain(4, 64, 128, 8), "attention.head_count"),
+    "heads of no length": ("llama", plain(4, 64, 4, 8, key_length=0, value_length=0), "attention.key_length"),
+    "values of no length": ("llama", plain(4, 64, 4, 8, value_length=0), "attention.value_length"),
+    "nothing embedded": ("llama", plain(4, 0, 4, 8), "embedding_length"),
+    "nothing embedded, states only": (
+        "mamba",
+        {"block_count": 4, "embedding_length": 0} | SSM,
+        "embedding_length",
+    ),
+    "all of an earlier layer": (
+        "gemma4",
+        plain(4, 64, 4, 8, shared_kv_layers=4),
+        "attention.shared_kv_layers",
+    ),
+    "a hybrid that never attends": (
+        "qwen3next",
+        plain(4, 64, 4, 8, head_count_kv=0) | SSM,
+        "attention.head_count_kv",
+    ),
+    "a hybrid without any state": ("qwen3next", HYBRID, "ssm.state_size"),
+    "a hybrid without a convolution": (
+        "qwen3next",
+        HYBRID | {"ssm.inner_size": 64, "ssm.state_size": 16},
+        "ssm.conv_kernel",
+    ),
+    "a hybrid with a state of nothing": ("qwen35", HYBRID | SSM | {"ssm.inner_size": 0}, "ssm.inner_size"),
+    "both in each layer, without": ("falcon-h1", plain(2, 64, 4, 8, head_count_kv=2), "ssm.state_size"),
+    "convolutions, without": ("lfm2", plain(16, 64, 4, 8, head_count_kv=KV_OF_SIX), "shortconv.l_cache"),
+    "convolutions of one input": (
+        "lfm2",
+        plain(16, 64, 4, 8, head_count_kv=KV_OF_SIX) | {"shortconv.l_cache": 1},
+        "shortconv.l_cache",
+    ),
+    "delta nets, without": ("kimi-linear", plain(16, 64, 4, 8, head_count_kv=KV_OF_SIX), "kda.head_dim"),
+    "mamba and attention, without": (
+        "granitehybrid",
+        plain(16, 64, 4, 8, head_count_kv=KV_OF_SIX),
+        "ssm.state_size",
+    ),
+    "rwkv, without": ("rwkv7", {"block_count": 4, "embedding_length": 64}, "wkv.head_size"),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_model_that_would_keep_nothing_is_unknown(tmp_path: Path, name: str) -> None:
+    arch, keys, named = NOTHING[name]
+    with pytest.raises(ShapeUnknown, match=rf"{arch}\.{re.escape(named)}( |$)"):
+        shape_of(tmp_path, arch, keys)
+
+
+def test_a_hybrid_of_states_alone_is_believed(tmp_path: Path) -> None:
+    shape = shape_of(tmp_path, "granitehybrid", plain(4, 64, 4, 8, head_count_kv=[0] * 4) | SSM)
+    assert context_bytes(stateless(shape), Cache(8192)) == 0
+    assert context_bytes(shape, Cache(8192)) == 4 * 4 * (3 * 1536 + 16 * 1536)
 
 
 WINDOWS: dict[str, tuple[str, dict[str, Value], str]] = {
@@ -197,12 +288,6 @@ def test_layers_for_guessing_ahead_are_left_out(tmp_path: Path) -> None:
     assert len(found.layers) == 46
 
 
-SSM = {
-    "ssm.conv_kernel": 4,
-    "ssm.inner_size": 1536,
-    "ssm.state_size": 16,
-    "ssm.group_count": 0,
-}
 STATES: dict[str, tuple[str, Mapping[str, Value], int]] = {
     "mamba": ("mamba", {"block_count": 24, "embedding_length": 768} | SSM, 24 * (3 * 1536 + 16 * 1536)),
     "rwkv": (
@@ -212,7 +297,7 @@ STATES: dict[str, tuple[str, Mapping[str, Value], int]] = {
     ),
     "short convolutions": (
         "lfm2",
-        plain(16, 2048, 32, 8, head_count_kv=KV_OF_SIX) | {"shortconv.l_cache": 3},
+        plain(16, 2048, 32, 8, head_count_kv=KV_OF_SIX) | CONVOLUTIONS,
         10 * 2048 * 2,
     ),
     "delta nets": (
@@ -233,7 +318,7 @@ def test_states_are_there_once_for_each_slot_whatever_the_context(tmp_path: Path
     arch, keys, elements = STATES[name]
     shape = shape_of(tmp_path, arch, keys)
     assert sum(layer.state for layer in shape.layers) == elements
-    bare = replace(shape, layers=tuple(replace(layer, state=0) for layer in shape.layers))
+    bare = stateless(shape)
     for slots in (1, 4):
         cache = Cache(8192, slots=slots)
         assert context_bytes(shape, cache) - context_bytes(bare, cache) == 4 * elements * slots
@@ -318,4 +403,4 @@ def test_whatever_a_header_says_it_is_understood_or_refused(
     except ShapeUnknown:
         return
     assert 0 < len(shape.layers) <= 4096
-    assert context_bytes(shape, Cache(4096, slots=3)) >= 0
+    assert context_bytes(shape, Cache(4096, slots=3)) > 0

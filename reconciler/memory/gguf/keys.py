@@ -32,6 +32,13 @@ class Keys:
             raise ShapeUnknown(f"the weights' header has no {self._full(name)}")
         return found
 
+    def positive(self, name: str) -> int:
+        """Return a number that must be there and more than 0. Raises `ShapeUnknown`."""
+        found = self.number(name)
+        if not found:
+            raise self.senseless(name, found)
+        return found
+
     def optional(self, name: str) -> int | None:
         """Return a number, or None if the key is not there. Raises `ShapeUnknown` for one that is no number."""
         value = self.values.get(self._full(name))
@@ -63,6 +70,16 @@ class Keys:
             )
         return tuple(self._checked(name, item) for item in value.items[:layers])
 
+    def refuse_zero(self, name: str) -> None:
+        """Raise `ShapeUnknown` if one number for all layers is 0: a model without such a thing has no such key."""
+        value = self.values.get(self._full(name))
+        if not isinstance(value, Array) and value == 0:
+            raise self.senseless(name, 0)
+
+    def senseless(self, name: str, value: object) -> ShapeUnknown:
+        """Return the error for a value that cannot be true."""
+        return ShapeUnknown(f"{self._full(name)} in the weights' header makes no sense: {str(value)[:40]!r}")
+
     def array(self, name: str) -> tuple[int, ...] | None:
         """Return the numbers of an array, or None if there is none. Truth values are 0 and 1."""
         value = self.values.get(self._full(name))
@@ -75,7 +92,5 @@ class Keys:
 
     def _checked(self, name: str, value: Scalar) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-            raise ShapeUnknown(
-                f"{self._full(name)} in the weights' header makes no sense: {str(value)[:40]!r}"
-            )
+            raise self.senseless(name, value)
         return value

@@ -3,6 +3,7 @@
 Which key means what is llama.cpp's convention (gguf-py `constants.py`, llama-model.cpp `load_hparams`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,7 +90,7 @@ def read_shape(header: Header) -> ModelShape:
         raise ShapeUnknown("the weights' header has no general.architecture")
     keys = Keys(header.keys, arch)
     count = _layer_count(keys)
-    embedding = keys.number("embedding_length")
+    embedding = keys.positive("embedding_length")
     heads = _heads(keys, count)
     layers = _layers(keys, count, embedding, heads)
     return ModelShape(
@@ -125,6 +126,8 @@ def _layers(keys: Keys, count: int, embedding: int, heads: tuple[int, ...]) -> t
     if keys.arch in PURE:
         state = state_elements(keys, embedding, max(heads, default=0))
         return (Layer(0, 0, 0, state=state),) * count
+    keys.refuse_zero("attention.head_count")
+    keys.refuse_zero("attention.head_count_kv")
     kv_heads = keys.per_layer("attention.head_count_kv", count, heads)
     widths = windows(keys, count)
     carries = recurrent(keys, kv_heads)
@@ -136,17 +139,41 @@ def _layers(keys: Keys, count: int, embedding: int, heads: tuple[int, ...]) -> t
     for i in range(count):
         keeps = attends[i] and i < first_shared and kv_heads[i] > 0
         key, value = _lengths(keys, embedding, max(heads), windowed=widths[i] is not None)
+        latent = _latent(keys, kv_heads[i], key)
+        if keeps:
+            _check_lengths(keys, key, value, max(heads), latent=latent)
         layers.append(
             Layer(
                 kv_heads=kv_heads[i] if keeps else 0,
                 key=key,
-                value=0 if _latent(keys, kv_heads[i], key) else value,
+                value=0 if latent else value,
                 window=widths[i],
                 state=state if carries[i] else 0,
                 index=index if keeps else 0,
             )
         )
+    _check_kept(keys, layers, max(kv_heads))
     return tuple(layers)
+
+
+def _check_lengths(keys: Keys, key: int, value: int, heads: int, *, latent: bool) -> None:
+    """Raise `ShapeUnknown` for heads that keep tokens in no bytes."""
+    if not heads:
+        raise keys.senseless("attention.head_count", "0 in each layer")
+    lengths = {"attention.key_length": key} | ({} if latent else {"attention.value_length": value})
+    for name, length in lengths.items():
+        if not length:
+            raise keys.senseless(name, 0) if keys.has(name) else keys.senseless("attention.head_count", heads)
+
+
+def _check_kept(keys: Keys, layers: Sequence[Layer], kv_heads: int) -> None:
+    """Raise `ShapeUnknown` if no layer keeps anything: no model that attends, or carries a state, is like that."""
+    if any(layer.kv_heads or layer.state for layer in layers):
+        return
+    if kv_heads:
+        raise keys.senseless("attention.shared_kv_layers", "no layer keeps anything")
+    name = "attention.head_count_kv" if keys.has("attention.head_count_kv") else "attention.head_count"
+    raise keys.senseless(name, "0 in each layer")
 
 
 def _first_shared(keys: Keys, count: int) -> int:

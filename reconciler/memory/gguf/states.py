@@ -5,7 +5,7 @@ Sizes as in llama.cpp's `n_embd_r` and `n_embd_s` (llama-hparams.cpp); elements 
 
 from typing import Final
 
-from reconciler.memory.gguf.keys import Keys, ShapeUnknown
+from reconciler.memory.gguf.keys import Keys
 
 #: All their layers carry a state, and none has keys and values.
 PURE: Final = frozenset({"arwkv7", "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7"})
@@ -15,6 +15,32 @@ _BOTH: Final = frozenset({"falcon-h1"})
 _INTERVALS: Final = {"qwen35": 4, "qwen35moe": 4, "qwen3next": 4, "qwen4exp": 4}
 #: A layer without heads is a feed-forward layer where this is stated, else it carries a state.
 _FEED_FORWARD: Final = {"nemotron_h": "feed_forward_length", "nemotron_h_moe": "feed_forward_length"}
+#: Some of their layers carry a state, whatever else the file says or lacks (llama-arch.cpp, `llm_arch_is_hybrid`).
+_HYBRID: Final = frozenset(
+    {
+        "granitehybrid",
+        "jamba",
+        "kimi-linear",
+        "lfm2",
+        "lfm2moe",
+        "nemotron_h",
+        "nemotron_h_moe",
+        "plamo2",
+        *_BOTH,
+        *_INTERVALS,
+    }
+)
+#: The key that says how large a state is; of all others it is the three of `_SSM`.
+_SIZED_BY: Final = {
+    "arwkv7": "wkv.head_size",
+    "kimi-linear": "kda.head_dim",
+    "lfm2": "shortconv.l_cache",
+    "lfm2moe": "shortconv.l_cache",
+    "rwkv6": "wkv.head_size",
+    "rwkv6qwen2": "wkv.head_size",
+    "rwkv7": "wkv.head_size",
+}
+_SSM: Final = ("ssm.state_size", "ssm.inner_size", "ssm.conv_kernel")
 _SIGNS: Final = ("ssm.state_size", "shortconv.l_cache", "wkv.head_size", "kda.head_dim")
 
 
@@ -29,7 +55,7 @@ def recurrent(keys: Keys, kv_heads: tuple[int, ...]) -> tuple[bool, ...]:
     interval = keys.optional("full_attention_interval") or _INTERVALS.get(keys.arch)
     if interval:
         return tuple((i + 1) % interval != 0 for i in range(layers))
-    if not any(keys.has(sign) for sign in _SIGNS):
+    if keys.arch not in _HYBRID and not any(keys.has(sign) for sign in _SIGNS):
         return (False,) * layers
     feed_forward = (0,) * layers
     if name := _FEED_FORWARD.get(keys.arch):
@@ -43,16 +69,21 @@ def has_both(keys: Keys) -> bool:
 
 
 def state_elements(keys: Keys, embedding: int, heads: int) -> int:
-    """Return the f32 elements one recurrent layer keeps for one slot. Raises `ShapeUnknown`."""
+    """Return the f32 elements one recurrent layer keeps for one slot, more than 0. Raises `ShapeUnknown`."""
+    if name := _SIZED_BY.get(keys.arch):
+        keys.positive(name)
     if head := keys.or_zero("wkv.head_size"):
         shifts = keys.optional("token_shift_count")
         return embedding * ((2 if shifts is None else shifts) + head)
-    if length := keys.or_zero("shortconv.l_cache"):
+    if keys.has("shortconv.l_cache"):
+        # The last input is kept with the next one: a cache of one keeps none.
+        length = keys.number("shortconv.l_cache")
+        if length < 2:
+            raise keys.senseless("shortconv.l_cache", length)
         return embedding * (length - 1)
-    kernel = max(0, keys.or_zero("ssm.conv_kernel") - 1)
     if size := keys.or_zero("kda.head_dim"):
+        kernel = max(0, keys.or_zero("ssm.conv_kernel") - 1)
+        heads = heads or keys.positive("attention.head_count")
         return 3 * (kernel or 3) * heads * size + size * size * heads
-    inner, state = keys.or_zero("ssm.inner_size"), keys.or_zero("ssm.state_size")
-    if keys.arch in PURE and not inner * state:
-        raise ShapeUnknown(f"the weights' header has no {keys.arch}.ssm.state_size")
-    return kernel * (inner + 2 * keys.or_zero("ssm.group_count") * state) + state * inner
+    state, inner, kernel = (keys.positive(name) for name in _SSM)
+    return (kernel - 1) * (inner + 2 * keys.or_zero("ssm.group_count") * state) + state * inner
