@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import gguf
+import numpy as np
 
 Value = int | float | bool | str | list[int] | list[bool] | list[str]
 
@@ -78,7 +79,10 @@ DEEPSEEK_OLD = {
 
 
 def write_header(path: Path, arch: str | None, keys: Mapping[str, Value], *, tokens: int = 0) -> Path:
-    """Write a file that has `keys` below `arch` and nothing else but, if asked for, a vocabulary."""
+    """Write a file that has `keys` below `arch` and nothing else but one number and, if asked for, a vocabulary.
+
+    A file without any tensor is no model.
+    """
     writer = gguf.GGUFWriter(str(path), arch or "")
     if arch is None:
         writer.kv_data[0].clear()
@@ -87,8 +91,10 @@ def write_header(path: Path, arch: str | None, keys: Mapping[str, Value], *, tok
         _add(writer, f"{arch}.{name}", value)
     if tokens:
         writer.add_token_list([f"t{i}" for i in range(tokens)])
+    writer.add_tensor("tiny", np.zeros(1, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
     writer.close()
     return path
 

@@ -67,6 +67,15 @@ def test_a_split_set_is_read_whole_from_any_part(tmp_path: Path) -> None:
     assert [split_of(path) for path in paths] == [found] * 3
 
 
+def test_a_header_alone_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "vocabulary.gguf"
+    path.write_bytes(whole({"general.architecture": string("llama")}, []))
+    assert read_header(path).tensors == ()
+    assert refusal(path) == f"{path} holds no tensors, only a header: name a file that has the weights"
+    paths = [write_part(tmp_path, number, 2, names=[], total=0) for number in (1, 2)]
+    assert refusal(paths[0]).startswith(f"{paths[0]} holds no tensors in any of its parts, only a header")
+
+
 def test_a_later_part_is_refused_as_the_model(tmp_path: Path) -> None:
     paths = write_set(tmp_path)
     assert refusal(paths[1]) == f"{paths[1]} is part 2 of 3: name the first part, big-00001-of-00003.gguf"

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -91,6 +92,7 @@ def _judged(stamps: tuple[Stamp, ...]) -> tuple[Weights | str, int]:
         headers = [read_header(path) for path in paths]
         notes = Notes()
         check_set(paths, headers, notes)
+        _check_weights(paths, headers)
     except Unreadable:
         # Not a matter of what is in the file: the next look may succeed.
         raise
@@ -105,6 +107,15 @@ def _judged(stamps: tuple[Stamp, ...]) -> tuple[Weights | str, int]:
     size = sum(stamp.size for stamp in stamps)
     weights = Weights(paths, size, header, held, tuple(sorted(mapped, key=lambda file: file.key)))
     return weights, _weight(header)
+
+
+def _check_weights(paths: Sequence[Path], headers: Sequence[Header]) -> None:
+    """Raise `WeightsError` if no part has a tensor. The first of a set often has none: it only carries the keys."""
+    if not any(header.tensors for header in headers):
+        parts = " in any of its parts" if len(paths) > 1 else ""
+        raise WeightsError(
+            f"{paths[0]} holds no tensors{parts}, only a header: name a file that has the weights"
+        )
 
 
 def _weight(header: Header) -> int:
