@@ -34,9 +34,9 @@ _NO_SERVER: Final = (
 )
 
 
-def _hint(missing: str) -> str:
-    """Return what is missing for a size, and what to write."""
-    return f"{missing}: give memory.steady"
+def _hint(missing: str, instead: str = "") -> str:
+    """Return what is missing for a size, and what to write; one sentence."""
+    return f"{missing}: give {f'{instead}, or ' if instead else ''}memory.steady"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class LlamaCpp:
             return Preflight(spec.model, Reason.NOT_STARTABLE, str(error), build=build)
         return Preflight(
             spec.model,
-            message=_hint(sized.missing) if sized.missing else "",
+            message=_hint(sized.missing, sized.instead) if sized.missing else "",
             steady=sized.estimate.steady,
             peak=sized.estimate.peak,
             parts=sized.estimate,

@@ -44,6 +44,8 @@ class Sized:
     estimate: Estimate
     files: tuple[MappedFile, ...] = ()
     missing: str = ""
+    #: What would do in place of `memory.steady`, where that is not all there is to give.
+    instead: str = ""
 
 
 def size(spec: LaunchSpec, settings: Settings, weights: Weights, place: Place) -> Sized:
@@ -62,7 +64,8 @@ def size(spec: LaunchSpec, settings: Settings, weights: Weights, place: Place) -
     )
     files = _files(weights) if mapping and (place.cpu or place.metal) else ()
     if settings.prompt_cache is None:
-        return Sized(bare, files, "--cache-ram has no bound, so the size has none: give --cache-ram N")
+        why = "--cache-ram has no bound, so the size has none"
+        return Sized(bare, files, why, instead="--cache-ram N (MiB)")
     try:
         shape = read_shape(weights.header)
     except ShapeUnknown as error:

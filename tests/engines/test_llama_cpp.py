@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+import raw_gguf
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.types import Reason
 from reconciler.engines import llama_settings, registry
@@ -141,12 +142,27 @@ def test_findings(name: str) -> None:
     assert [finding.path for finding in ENGINE.check(spec)] == ([path] if path else [])
 
 
+def test_what_to_give_for_a_size_is_one_sentence(tmp_path: Path) -> None:
+    weights = str(write_llama(tmp_path / "m.gguf"))
+    for args, message in {
+        (
+            "--cache-ram",
+            "-1",
+        ): "--cache-ram has no bound, so the size has none: give --cache-ram N (MiB), or memory.steady",
+        ("-ub", "many"): "--ubatch-size many is not a number: give memory.steady",
+    }.items():
+        found = ENGINE.preflight(replace(BARE, weights=weights, args=args))
+        assert (found.reason, found.message, found.steady) == (None, message, None)
+
+
 def test_what_cannot_start_is_said_before_anything_is_stopped(tmp_path: Path, server: str) -> None:
     weights = str(write_llama(tmp_path / "m.gguf"))
     (tmp_path / "page.gguf").write_text("<!doctype html>")
+    (tmp_path / "header.gguf").write_bytes(raw_gguf.whole({"general.architecture": raw_gguf.string("llama")}))
     good = replace(BARE, weights=weights)
     cases = {
         "does not exist": replace(good, weights=str(tmp_path / "none.gguf")),
+        "holds no tensors": replace(good, weights=str(tmp_path / "header.gguf")),
         "HTML page": replace(good, weights=str(tmp_path / "page.gguf")),
         "is not on PATH": replace(good, command=("llama-server-of-mine",)),
         "working directory": replace(good, cwd=str(tmp_path / "gone")),
