@@ -147,9 +147,12 @@ def _estimated_peak(preflight: Preflight | None, entry: LedgerEntry | None) -> i
 
 
 def charge(instance: Instance, known_size: int | None) -> int | None:
-    """Return what a running model is charged: at least its size, and all it holds if it outgrew that."""
-    known = [value for value in (known_size, held(instance)) if value is not None]
-    return max(known) if known else None
+    """Return what a running model is charged: at least its size, and all it holds if it outgrew that.
+
+    None while what it holds cannot be read: its stated size would make others go, or come, for a guess.
+    """
+    now_held = held(instance)
+    return None if now_held is None else max(now_held, known_size or 0)
 
 
 def measured(entry: LedgerEntry, instance: Instance) -> LedgerEntry:

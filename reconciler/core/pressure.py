@@ -84,7 +84,9 @@ def observe(
         return Pressure()
     samples = _kept(before, Sample(now, share_used(memory, warm), memory.swap, memory.stall), marks)
     used = _mean([s for s in samples if s.at > now - marks.window])
-    level, cause = max(_signs(samples, used, marks, max_swap), key=lambda sign: sign[0])
+    recent = _mean([s for s in samples if s.at > now - marks.window * URGENT])
+    by_use = _use_sign(used, recent, marks)
+    level, cause = max([by_use, *_swap_signs(samples, marks, max_swap), *_stall_signs(samples)], key=_level)
     hard = level >= Level.HARD
     enough = marks.window * EVIDENCE
     latched = before.relieving and (used is None or used >= marks.target or now - samples[0].at < enough)
@@ -97,7 +99,11 @@ def observe(
         cause = f"{_percent(used)} of the memory is in use, to be brought below {_percent(marks.target)}"
     excess = int(((used or 0.0) - marks.target) * (memory.total or 0))
     over = hard or (used is not None and used >= marks.target)
-    return Pressure(level, used, relieving, lasting and over, since, max(0, excess), cause, samples)
+    # The mean lags: whoever took the memory may have left just now, and nobody need go for that.
+    past = level is by_use[0] and recent is not None and recent < marks.target
+    return Pressure(
+        level, used, relieving, lasting and over and not past, since, max(0, excess), cause, samples
+    )
 
 
 def _kept(before: Pressure, newest: Sample, marks: Watermarks) -> tuple[Sample, ...]:
@@ -142,27 +148,28 @@ def next_look(pressure: Pressure, marks: Watermarks | None, now: float) -> float
     return now + min(1.0, max(0.1, marks.window / 10))
 
 
-def _signs(
-    samples: tuple[Sample, ...], used: float | None, marks: Watermarks, max_swap: int | None
-) -> Iterable[tuple[Level, str]]:
-    yield Level.CALM, ""
-    if used is not None:
-        text = f"{_percent(used)} of the memory is in use"
-        for level, mark in (
-            (Level.CRITICAL, marks.critical),
-            (Level.HARD, marks.hard),
-            (Level.SOFT, marks.soft),
-        ):
-            if used >= mark:
-                yield level, f"{text}, the {level.name.lower()} mark is {_percent(mark)}"
-                break
-    yield from _swap_signs(samples, marks, max_swap)
-    yield from _stall_signs(samples)
+Sign = tuple[Level, str]
 
 
-def _swap_signs(
-    samples: tuple[Sample, ...], marks: Watermarks, max_swap: int | None
-) -> Iterable[tuple[Level, str]]:
+def _level(sign: Sign) -> Level:
+    return sign[0]
+
+
+def _use_sign(used: float | None, recent: float | None, marks: Watermarks) -> Sign:
+    """Return what the use says: the mean over the window, and for the critical mark over its last part."""
+    if recent is not None and recent >= marks.critical:
+        return Level.CRITICAL, _passed(recent, Level.CRITICAL, marks.critical)
+    for level, mark in ((Level.HARD, marks.hard), (Level.SOFT, marks.soft)):
+        if used is not None and used >= mark:
+            return level, _passed(used, level, mark)
+    return Level.CALM, ""
+
+
+def _passed(used: float, level: Level, mark: float) -> str:
+    return f"{_percent(used)} of the memory is in use, the {level.name.lower()} mark is {_percent(mark)}"
+
+
+def _swap_signs(samples: tuple[Sample, ...], marks: Watermarks, max_swap: int | None) -> Iterable[Sign]:
     last = samples[-1]
     # The newest look that is old enough: what was swapped before it has ended.
     first = next((s for s in reversed(samples) if last.at - s.at >= marks.window * EVIDENCE), None)
@@ -181,7 +188,7 @@ def _swap_signs(
         yield Level.SOFT, "the memory compressor grows"
 
 
-def _stall_signs(samples: tuple[Sample, ...]) -> Iterable[tuple[Level, str]]:
+def _stall_signs(samples: tuple[Sample, ...]) -> Iterable[Sign]:
     stall = samples[-1].stall
     full = [s.stall.full for s in samples[-2:]]
     if len(full) == 2 and all(value is not None and value > STALL_FULL for value in full):

@@ -7,6 +7,7 @@ import pytest
 from reconciler.core.plan import next_change, plan
 from reconciler.core.types import (
     Demand,
+    Evict,
     Instance,
     LedgerEntry,
     Load,
@@ -435,3 +436,19 @@ def test_order_of_input_changes_nothing() -> None:
     backwards: tuple[Instance, ...] = tuple(reversed(seen.observation.instances))
     turned = world(*backwards, demands=reversed(seen.observation.demands))
     assert plan(wanted, turned, NOW) == plan(wanted, seen, NOW)
+
+
+@pytest.mark.parametrize("holds", [400, None])
+def test_an_unreadable_figure_makes_nobody_go(holds: int | None) -> None:
+    """Were it taken for less than it is, somebody would be evicted only because a figure is missing."""
+    wanted = manifest(model("a", 400), model("b", 400), model("c", 300), mib=2000, reserve=100 * MIB)
+    seen = world(
+        running("a", holds, idle=60),
+        running("b", holds, idle=30),
+        demands=[waiting("c")],
+        total_mib=2000,
+        available_mib=1150,
+    )
+    expected = "+ c needs 300 (Demanded)" if holds else "! c (MemoryUnknown)"
+    assert any(line.startswith(expected) for line in planned(wanted, seen).splitlines())
+    assert not [step for step in plan(wanted, seen, NOW).steps if isinstance(step, Evict)]

@@ -164,7 +164,7 @@ def test_a_jump_is_judged_by_its_share_of_the_window() -> None:
 
 def test_where_looks_differ_the_mean_itself_must_have_said_it_for_a_while() -> None:
     before = judge(steady(0.7, 0, 20))
-    looks = [(20.0 + t, memory(0.80 if t % 3 == 0 else 1.0)) for t in range(1, 20)]
+    looks = [(20.0 + t, memory(0.80 if t % 3 == 0 else 0.94)) for t in range(1, 20)]
     seen = {t: judge(looks[:t], before) for t in range(1, 20)}
     assert _first(seen, evident=True) == _first(seen) + 5
 
@@ -388,3 +388,29 @@ def test_only_looks_within_the_window_and_the_last_before_it_are_kept() -> None:
 def test_a_look_that_is_not_newer_replaces_nothing_before_it() -> None:
     found = judge([(5.0, memory(0.5)), (5.0, memory(0.6)), (4.0, memory(0.7))])
     assert [s.at for s in found.samples] == [4.0]
+
+
+def test_the_critical_mark_is_judged_over_the_last_part_of_the_window() -> None:
+    """While memory fills fast the mean over all of it says so only when it is too late."""
+    before = judge(steady(0.5, 0, 20))
+    looks = [(20.0 + t, memory(0.97)) for t in range(1, 6)]
+    seen = {t: judge(looks[:t], before) for t in range(1, 6)}
+    assert seen[2].level is Level.CRITICAL
+    assert seen[2].used is not None
+    assert seen[2].used < 0.85
+    assert _first(seen, evident=True) <= 4
+
+
+def test_nobody_goes_for_a_shortage_that_has_just_ended() -> None:
+    """The mean is still above the target, but whoever took the memory has left."""
+    short = judge(steady(0.9, 0, 20))
+    assert (short.relieving, short.evident) == (True, True)
+    after = judge([(21.0, memory(0.2)), (22.0, memory(0.2)), (23.0, memory(0.2))], short)
+    assert after.used is not None
+    assert after.used > 0.6
+    assert not after.evident
+
+
+def test_swapping_does_not_end_because_memory_is_free() -> None:
+    looks = [(float(t), memory(0.3, Swap(written=t * (50 << 20)))) for t in range(12)]
+    assert judge(looks).evident

@@ -66,6 +66,8 @@ def test_nothing_is_done_while_the_memory_is_unknown(manager: BlindManager) -> N
         assert "memory could not be read" in refused.json()["error"]["message"]
         assert refused.headers["retry-after"]
         serves_on(manager, before)
+        # Nor does anybody have to go for a request while a figure is missing.
+        assert manager.ask("third").status_code == 503, how
         assert manager.steps() == steps, how
     recovers(manager, len(steps))
 
