@@ -54,13 +54,22 @@ class PortOwner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PortProof:
-    """Who listens on `port`. STRANGER and OURS carry the listener's pid; OTHER_PORT also where it listens."""
+    """Who listens on `port`. STRANGER and OURS carry the listener's pid; OTHER_PORT also where it listens.
+
+    `addresses` of OURS are those on which it answers.
+    """
 
     owner: PortOwner
     port: int
     pid: int | None = None
     ports: tuple[int, ...] = ()
     addresses: tuple[str, ...] = ()
+
+    @property
+    def host(self) -> str:
+        """The loopback address that reaches a port of ours, as a URL has it: some servers listen on ::1 alone."""
+        six = [":" in address and "." not in address for address in self.addresses]
+        return "[::1]" if self.owner is PortOwner.OURS and six and all(six) else "127.0.0.1"
 
     @property
     def message(self) -> str:
@@ -95,7 +104,7 @@ def owns_port(process: Process, mark: Mark, port: int) -> PortProof:
     alone = _held_by([process.pid]) if alive(process) else ()
     mine = [found for found in alone if found.port == port and found.on_loopback]
     if mine and not _unclaimed(port, alone):
-        return PortProof(PortOwner.OURS, port, pid=process.pid)
+        return PortProof(PortOwner.OURS, port, process.pid, addresses=_addresses(mine))
     held = _held_by(p.pid for p in members(process, mark))
     mine = [found for found in held if found.port == port and found.on_loopback]
     others: list[Listener] = []
@@ -105,12 +114,16 @@ def owns_port(process: Process, mark: Mark, port: int) -> PortProof:
     if others:
         return PortProof(PortOwner.STRANGER, port, pid=others[0].pid)
     if mine:
-        return PortProof(PortOwner.OURS, port, pid=mine[0].pid)
+        return PortProof(PortOwner.OURS, port, mine[0].pid, addresses=_addresses(mine))
     held = held or _held_by(p.pid for p in members(process, mark, thorough=True))
     if not held:
         return PortProof(PortOwner.NOBODY, port)
     ports = tuple(sorted({found.port for found in held}))
     return PortProof(PortOwner.OTHER_PORT, port, held[0].pid, ports, tuple(found.place for found in held))
+
+
+def _addresses(found: Iterable[Listener]) -> tuple[str, ...]:
+    return tuple(sorted({listener.address for listener in found}))
 
 
 def _unclaimed(port: int, held: tuple[Listener, ...]) -> tuple[Listener, ...]:

@@ -197,6 +197,8 @@ class Actions:
                     raise LoadError(proof.message)
                 if probe.readiness is Readiness.READY and proof.owner is PortOwner.OURS:
                     return
+                if proof.owner is PortOwner.OURS:
+                    launch.host = proof.host
                 elsewhere = proof.message if proof.owner is PortOwner.OTHER_PORT else ""
             pause = (self._clock() - began) * PROBE_SHARE
             with anyio.move_on_after(min(PROBE_CAP, max(PROBE_FIRST, pause))):

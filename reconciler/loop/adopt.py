@@ -96,6 +96,7 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
     proof = await anyio.to_thread.run_sync(host.owns_port, launch.process, launch.id, launch.port)
     if proof.owner is not PortOwner.OURS:
         return proof.message
+    launch.host = proof.host
     if launch.spec is None:
         return None
     with anyio.move_on_after(PROBE_SECONDS):

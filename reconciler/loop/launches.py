@@ -24,6 +24,8 @@ class Launch:
     process: Process
     port: int
     started_at: float
+    #: The loopback address it listens on, as a URL has it.
+    host: str = "127.0.0.1"
     ready: bool = False
     #: We are ending it: its exit is no crash.
     stopping: bool = False
@@ -71,7 +73,7 @@ class Launch:
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
 
 class Launches:

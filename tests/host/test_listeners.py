@@ -19,21 +19,22 @@ def owner(bench: Bench, launched: Launched, port: int | None = None) -> PortOwne
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "reached"),
     [
-        (),
-        ("--host", "0.0.0.0"),
-        ("--host", "::"),
-        ("--host", "::1", "--v6only"),
-        ("--host", "::", "--v6only"),
+        ((), "127.0.0.1"),
+        (("--host", "0.0.0.0"), "127.0.0.1"),
+        (("--host", "::"), "[::1]"),
+        (("--host", "::1", "--v6only"), "[::1]"),
+        (("--host", "::", "--v6only"), "[::1]"),
     ],
-    ids=" ".join,
 )
-async def test_ours_on_any_address_that_the_loopback_reaches(bench: Bench, options: tuple[str, ...]) -> None:
+async def test_ours_on_any_address_that_the_loopback_reaches(
+    bench: Bench, options: tuple[str, ...], reached: str
+) -> None:
     launched = await bench.start(*FAKE, "--port", "{port}", *options)
     await wait_for_async(lambda: listeners(launched.port), 5, "it listens")
     proof = bench.host.owns_port(launched.process, launched.launch_id, launched.port)
-    assert (proof.owner, proof.pid) == (PortOwner.OURS, launched.process.pid)
+    assert (proof.owner, proof.pid, proof.host) == (PortOwner.OURS, launched.process.pid, reached)
 
 
 @pytest.mark.parametrize(

@@ -142,3 +142,14 @@ def test_wrappers_are_tracked_whole_or_fail_and_leave_nothing(manager: Manager) 
     assert answer.status_code == 502
     assert re.search(rf"pid \d+ listens on {wrong}, manifest says {right}", answer.json()["error"]["message"])
     assert gone(manager, "astray")
+
+
+def test_a_server_that_listens_on_ipv6_alone_is_reached_and_adopted(manager: Manager) -> None:
+    manager.write({"six": manager.fake("six", "--host", "::1", "--v6only", residency="warm")})
+    manager.start()
+    [before] = manager.wait_ready("six")
+    assert manager.ask("six").status_code == 200
+    manager.kill()
+    manager.start()
+    assert manager.wait_ready("six") == [before]
+    assert manager.ask("six").status_code == 200
