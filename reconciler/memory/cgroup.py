@@ -77,12 +77,11 @@ def _read_levels(groups: tuple[Group, ...], machine: int, levels: list[Level], p
     for group in groups:
         if not group.limits or group.files is unlimited:
             continue
-        limit, stat, problem = _read_limit(group)
-        if problem is not None:
-            problems.append(problem)
-        elif limit is None:
+        limit, stat, said = _read_limit(group)
+        problems += said
+        if limit is None:
             return True
-        elif limit >= machine:
+        if limit >= machine:
             # The smallest limit up to the root (version 1) is no limit: neither is any further up.
             if group.files is V1 and stat is not None and "hierarchical_memory_limit" in plain_fields(stat):
                 unlimited = V1
@@ -94,20 +93,21 @@ def _read_levels(groups: tuple[Group, ...], machine: int, levels: list[Level], p
     return False
 
 
-def _read_limit(group: Group) -> tuple[int | None, str | None, str | None]:
-    """Return the limit (`MOST_MEMORY` or more = none; None = the group is gone), `memory.stat`, and a problem."""
-    limits = [MOST_MEMORY]
+def _read_limit(group: Group) -> tuple[int | None, str | None, list[str]]:
+    """Return the limit, `memory.stat`, and one sentence for each limit that cannot be believed: the others bind.
+
+    The limit is `MOST_MEMORY` or more where there is none, and None where the group is gone.
+    """
+    limits, said = [MOST_MEMORY], []
     for name in group.limits:
         text = read_text(group.folder / name)
         if text is None:
-            return None, None, None
+            return None, None, []
         limit = whole(text)
         if limit:
             limits.append(limit)
         elif text.strip() != "max":
-            # Not even 0 is believed: we run in this group.
-            sentence = f"degraded: limit of control group {group.path} is unreadable, not applied"
-            return None, None, f"{sentence} ({name}: {text.strip()[:40]!r})"
+            said.append(_not_applied(group, name, text))
     stat = None
     if group.files is V1:
         # Version 1 states the smallest limit above it too, also of groups that are not visible from in here.
@@ -115,7 +115,15 @@ def _read_limit(group: Group) -> tuple[int | None, str | None, str | None]:
         hierarchical = plain_fields(stat or "").get("hierarchical_memory_limit")
         if hierarchical:
             limits.append(hierarchical)
-    return min(limits), stat, None
+    return min(limits), stat, said
+
+
+def _not_applied(group: Group, name: str, text: str) -> str:
+    if whole(text) == 0:
+        # No memory.max of ours: we run in this group. A memory.high of 0 is legal, but it is how everything that can
+        # be given back is squeezed out of a group, for a moment: to take it for the limit would evict every model.
+        return f"degraded: {name} of control group {group.path} is 0, which leaves nothing: not applied"
+    return f"degraded: {name} of control group {group.path} is unreadable, not applied: {text.strip()[:40]!r}"
 
 
 def _read_headroom(group: Group, limit: int, stat: str | None, machine: int) -> tuple[int | None, str | None]:

@@ -82,12 +82,13 @@ UNKNOWN: dict[str, Callable[[Memory, Held], bool]] = {
     "proc/spl/kstat/zfs/arcstats": lambda memory, _: (
         memory.host is not None and memory.host.available == 24 * GIB
     ),
-    # A limit that cannot be understood is not applied; usage that cannot, leaves available unknown.
+    # A limit that cannot be understood is not applied, another of the same group is. Usage that cannot leaves
+    # available unknown.
     "proc/self/cgroup": lambda memory, _: (memory.total, memory.available) == (32 * GIB, 25 * GIB),
     "proc/self/mountinfo": lambda memory, _: (memory.total, memory.available) == (32 * GIB, 25 * GIB),
     "sys/block/zram0/mm_stat": lambda memory, _: memory.stall.compressed is None and memory.stall.some == 1.0,
     f"{GROUP}/memory.max": lambda memory, _: (memory.total, memory.available) == (32 * GIB, 25 * GIB),
-    f"{GROUP}/memory.high": lambda memory, _: (memory.total, memory.available) == (32 * GIB, 25 * GIB),
+    f"{GROUP}/memory.high": lambda memory, _: (memory.total, memory.available) == (16 * GIB, 12 * GIB),
     f"{GROUP}/memory.current": lambda memory, _: (memory.total, memory.available) == (16 * GIB, None),
     f"{GROUP}/memory.stat": lambda memory, _: (memory.total, memory.available) == (16 * GIB, None),
     "proc/7/status": lambda _, held: held.committed is None and held.warm == 64 * MIB,

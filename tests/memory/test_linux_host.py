@@ -122,7 +122,51 @@ def test_total_and_available(tmp_path: Path, name: str) -> None:
     found = read(tmp_path, files)
     assert (found.total, found.available) == (total * GIB, available * GIB), found.source
     said = " ".join(found.problems)
-    assert ("limit of control group /app is unreadable, not applied" in said) == ("garbage" in name)
+    assert ("memory.max of control group /app is unreadable, not applied" in said) == ("garbage" in name)
+
+
+UNREADABLE = "degraded: {} of control group /app is unreadable, not applied: {!r}"
+NOTHING = "degraded: {} of control group /app is 0, which leaves nothing: not applied"
+#: memory.max and memory.high of one group, the GiB that bind, and what is said of the other.
+PAIRS = {
+    "both": (16 * GIB, 8 * GIB, 8, ()),
+    "high is no number": (16 * GIB, "banana", 16, (UNREADABLE.format("memory.high", "banana"),)),
+    "high is empty": (16 * GIB, "", 16, (UNREADABLE.format("memory.high", ""),)),
+    "high is 0": (16 * GIB, 0, 16, (NOTHING.format("memory.high"),)),
+    "max is no number": ("banana", 8 * GIB, 8, (UNREADABLE.format("memory.max", "banana"),)),
+    "max is 0": (0, 8 * GIB, 8, (NOTHING.format("memory.max"),)),
+    "only high, and it is 0": ("max", 0, 32, (NOTHING.format("memory.high"),)),
+    "neither": (
+        "-1",
+        "x" * 99,
+        32,
+        (UNREADABLE.format("memory.max", "-1"), UNREADABLE.format("memory.high", "x" * 40)),
+    ),
+}
+
+
+def of_groups(found: Memory) -> tuple[str, ...]:
+    return tuple(problem for problem in found.problems if "control group" in problem)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_of_two_limits_the_one_that_can_be_read_binds(tmp_path: Path, name: str) -> None:
+    most, high, total, said = PAIRS[name]
+    files = group("app/", most, 2 * GIB) | {"sys/fs/cgroup/app/memory.high": f"{high}\n"}
+    found = read(tmp_path, tree("0::/app\n", files))
+    assert (found.total, found.available) == (total * GIB, 24 * GIB if total == 32 else (total - 2) * GIB)
+    assert of_groups(found) == said
+
+
+def test_version_1_still_states_the_limits_above_an_unreadable_one(tmp_path: Path) -> None:
+    files = {
+        f"{IN_V1}app/memory.limit_in_bytes": "banana\n",
+        f"{IN_V1}app/memory.usage_in_bytes": f"{GIB}\n",
+        f"{IN_V1}app/memory.stat": plain_lines(hierarchical_memory_limit=5 * GIB),
+    }
+    found = read(tmp_path, tree("4:memory:/app\n", files, V1))
+    assert (found.total, found.available) == (5 * GIB, 4 * GIB)
+    assert of_groups(found) == (UNREADABLE.format("memory.limit_in_bytes", "banana"),)
 
 
 def test_free_memory_alone_is_no_answer(tmp_path: Path) -> None:
