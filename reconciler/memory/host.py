@@ -1,17 +1,14 @@
 """How much memory this machine has and how much of it a new process could get without swapping."""
 
 import os
-import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from reconciler.core.memory import HostUse, Memory
-from reconciler.memory.cgroup import ControlGroups, Limits
+from reconciler.memory.cgroup import Limits
 from reconciler.memory.procfs import MOST_MEMORY, field, kib_fields, read_text, whole
 from reconciler.memory.zones import read_cpu_lists
 
@@ -35,21 +32,6 @@ class Host:
     #: /proc/meminfo in bytes; what cannot be true is left out.
     meminfo: Mapping[str, int] | None = None
     use: HostUse | None = None
-
-
-def read_memory(root: Path = Path("/")) -> Memory:
-    """Return total and available bytes: the smallest of the machine and every control group above us. Blocks.
-
-    `root` is where `proc/` and `sys/` are looked for. Nothing is raised: what cannot be read is None, and
-    `source` says why. A control group that sets a limit we cannot understand leaves the machine's own
-    figures, and `source` names it.
-    """
-    if platform.system() != "Linux" and root == Path("/"):
-        return _read_elsewhere()
-    host = read_host(root, unmovable=False)
-    if host.total is None:
-        return Memory(None, None, host.source)
-    return limit(host, ControlGroups(root).limits(host.total, 0.0))
 
 
 def read_host(root: Path, *, unmovable: bool, page_size: int = PAGE_SIZE) -> Host:
@@ -184,8 +166,3 @@ def _locked_files(meminfo: Mapping[str, int]) -> int:
     cache = sum(meminfo[key] for key in _CACHE)
     locked = cache - meminfo["Shmem"] - meminfo["Active(file)"] - meminfo["Inactive(file)"]
     return max(0, min(locked, meminfo["Unevictable"]))
-
-
-def _read_elsewhere() -> Memory:
-    memory = psutil.virtual_memory()
-    return Memory(memory.total, memory.available, f"psutil on {platform.system()}")

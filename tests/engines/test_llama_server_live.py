@@ -16,7 +16,8 @@ import pytest
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.engines import registry
 from reconciler.engines.base import Probe, Readiness
-from reconciler.memory.tree import Held, read_tree
+from reconciler.memory.linux import LinuxMachine
+from reconciler.memory.probe import Held
 from tiny_gguf import context_bytes_per_token, write_llama
 
 pytest.importorskip("xllamacpp")
@@ -174,7 +175,8 @@ async def test_where_the_weights_lie(tmp_path: Path, mode: LoadMode, mapped: boo
         cwd="/",
     )
     async with ready(spec, tmp_path / "log") as (running, _):
-        held = await anyio.to_thread.run_sync(read_tree, [running.process.pid])
+        trees = {"m": [running.process.pid]}
+        held = (await anyio.to_thread.run_sync(LinuxMachine().held, trees, 0.0))["m"]
     expected = ENGINE.preflight(spec).steady
     check_sizes(held, expected, mapped=mapped)
 

@@ -1,5 +1,6 @@
-"""`read_memory` on small fake /proc and /sys trees: machine, control groups of both versions, unreadable ones."""
+"""Total and available memory on small fake /proc and /sys trees: machine, control groups, unreadable ones."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.core.memory import Memory
-from reconciler.memory.host import read_memory
+from reconciler.memory.linux import LinuxMachine
 
 GIB = 1024**3
 V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
@@ -75,6 +76,10 @@ def mountinfo(root: str, point: str, kind: str = "cgroup2", options: str = "rw")
         "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
         f"41 31 0:38 {root} {point} rw,relatime shared:9 - {kind} {kind} {options}\n"
     )
+
+
+def read(root: Path) -> Memory:
+    return LinuxMachine(root, page_size=4096).read(0.0)
 
 
 CASES = {
@@ -187,18 +192,18 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_total_and_available(tmp_path: Path, name: str) -> None:
     tree, total, available = CASES[name]
-    found = read_memory(tree.write(tmp_path))
+    found = read(tree.write(tmp_path))
     assert (found.total, found.available) == (total * GIB, available * GIB), found.source
 
 
 def test_the_source_names_the_group_that_limits(tmp_path: Path) -> None:
     tree = Tree("0::/svc/app\n", v2("/svc", 8 * GIB, 6 * GIB))
-    assert "control group /svc" in read_memory(tree.write(tmp_path)).source
+    assert "control group /svc" in read(tree.write(tmp_path)).source
 
 
 def test_a_limit_that_is_no_number_is_said_and_the_machine_counts(tmp_path: Path) -> None:
     tree = Tree("0::/app\n", {"sys/fs/cgroup/app/memory.max": "banana\n"})
-    found = read_memory(tree.write(tmp_path))
+    found = read(tree.write(tmp_path))
     assert (found.total, found.available) == (32 * GIB, 24 * GIB)
     assert "degraded" in found.source
     assert "/app" in found.source
@@ -207,7 +212,7 @@ def test_a_limit_that_is_no_number_is_said_and_the_machine_counts(tmp_path: Path
 
 def test_a_limit_whose_usage_cannot_be_read_leaves_available_unknown(tmp_path: Path) -> None:
     tree = Tree("0::/app\n", {"sys/fs/cgroup/app/memory.max": f"{4 * GIB}\n"})
-    found = read_memory(tree.write(tmp_path))
+    found = read(tree.write(tmp_path))
     assert (found.total, found.available) == (4 * GIB, None)
     assert "usage of control group /app" in found.source
 
@@ -220,7 +225,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("text", UNKNOWN.values(), ids=UNKNOWN.keys())
 def test_available_is_unknown_rather_than_guessed(tmp_path: Path, text: str) -> None:
-    found = read_memory(Tree(meminfo=text).write(tmp_path))
+    found = read(Tree(meminfo=text).write(tmp_path))
     assert (found.total, found.available) == (32 * GIB, None)
     assert "MemAvailable" in found.source
 
@@ -228,16 +233,18 @@ def test_available_is_unknown_rather_than_guessed(tmp_path: Path, text: str) -> 
 @pytest.mark.parametrize("stated", [{}, {"MemAvailable": 0}])
 def test_without_memavailable_its_parts_are_added(tmp_path: Path, stated: dict[str, int]) -> None:
     parts = {"MemFree": 1 << 20, "Active(file)": 2 << 20, "Inactive(file)": 3 << 20, "SReclaimable": 1 << 20}
-    found = read_memory(Tree(meminfo=meminfo(MemTotal=32 << 20, **stated, **parts)).write(tmp_path))
+    found = read(Tree(meminfo=meminfo(MemTotal=32 << 20, **stated, **parts)).write(tmp_path))
     assert found.available == 7 * GIB
 
 
 def test_no_meminfo_is_unknown_with_a_reason(tmp_path: Path) -> None:
-    assert read_memory(tmp_path) == Memory(None, None, f"{tmp_path}/proc/meminfo cannot be read")
+    reason = f"{tmp_path}/proc/meminfo cannot be read"
+    assert read(tmp_path) == Memory(None, None, reason, problems=(reason,))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_this_machine() -> None:
-    found = read_memory()
+    found = LinuxMachine().read(0.0)
     assert found.total is not None
     assert found.available is not None
     assert 0 < found.available <= found.total
