@@ -9,7 +9,7 @@ from typing import Final
 import anyio.to_thread
 
 from reconciler.engines.base import Command
-from reconciler.host import adopt, listeners
+from reconciler.host import adopt, listeners, oom
 from reconciler.host.errors import StartError
 from reconciler.host.exits import Exit, Exits, open_pidfd
 from reconciler.host.identity import Process, process_table
@@ -81,6 +81,10 @@ class Host:
             launch_id: tuple(p.pid for p in members(process, self._mark(launch_id), table=table))
             for process, launch_id in launches
         }
+
+    def serving(self, process: Process, launch_id: str) -> None:
+        """Note that a launch serves: the kernel should end it later than one that is being loaded. Blocking."""
+        oom.prefer(self.tree(process, launch_id), oom.SERVING)
 
     def owns_port(self, process: Process, launch_id: str, port: int) -> listeners.PortProof:
         """Prove who answers on `port`. Blocking."""

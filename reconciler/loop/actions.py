@@ -213,6 +213,7 @@ class Actions:
             launch.ready, launch.loaded_at = True, self._clock()
             self.serve(launch, spec)
             await self._keeper.keep(self._store.put_launch(_record(launch)))
+            await anyio.to_thread.run_sync(self._host.serving, launch.process, launch.id)
             await self._observer.measure(launch, self._clock())
             launch.said = await anyio.to_thread.run_sync(self._heard, launch, spec)
 

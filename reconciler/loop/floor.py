@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from reconciler.core import book, machine
+from reconciler.core.memory import Memory
 from reconciler.core.shares import Shares, own
 from reconciler.core.types import Instance, Manifest, Observation
 from reconciler.core.words import size
 
-#: Seconds for which looks must agree: one reading ends nothing, however often the loop is woken. Less than the pace at
-#: which it looks while something is being done, so the second of those looks is enough.
-LOW_SECONDS: Final = 0.4
+#: Seconds for which looks must agree: one reading ends nothing, however often the loop is woken.
+LOW_SECONDS: Final = 0.2
 #: Memory comes and goes on any machine: a load that was let in down to the floor may dip below it for a moment. Not by
 #: more than this share of the floor, though, or a small one would be none.
 DIP_SHARE: Final = 0.5
@@ -30,20 +30,24 @@ class FloorWatch:
     def __init__(self) -> None:
         self._since: float | None = None
 
+    @staticmethod
+    def depth(manifest: Manifest, memory: Memory) -> int | None:
+        """Return the available bytes below which a load sinks the machine; None = unknown."""
+        floor = book.reserve(manifest, memory)
+        return None if floor is None else floor - min(machine.SETTLE_SLACK, int(floor * DIP_SHARE))
+
     def look(self, state: machine.State, manifest: Manifest, seen: Observation) -> Sunk | None:
         """Return why the load in flight is to be ended, or None. Unknown memory ends nothing."""
-        floor, available = book.reserve(manifest, seen.memory), seen.memory.available
-        if not isinstance(state, machine.Loading) or floor is None or available is None:
-            self._since = None
-            return None
-        if available >= floor - min(machine.SETTLE_SLACK, int(floor * DIP_SHARE)):
+        depth, available = self.depth(manifest, seen.memory), seen.memory.available
+        if not isinstance(state, machine.Loading) or depth is None or available is None or available >= depth:
             self._since = None
             return None
         self._since = seen.at if self._since is None else self._since
         if seen.at - self._since < LOW_SECONDS:
             return None
         needs, took = state.action.needs, _took(state.action.model, seen.instances)
-        low = f"only {size(available)} of memory were left, {size(floor)} are kept free"
+        kept = size(book.reserve(manifest, seen.memory))
+        low = f"only {size(available)} of memory were left, {kept} are kept free"
         if took > needs:
             return Sunk(f"it took {size(took)} where {size(needs)} were expected, and {low}", True)
         return Sunk(f"{low}: other programs took what it needs", False)

@@ -43,6 +43,8 @@ from reconciler.store import AsyncStore
 #: Seconds between turns when nothing happens, and while something is being done.
 CALM_TICK: Final = 10.0
 BUSY_TICK: Final = 0.5
+#: Share of the probe's pace at which memory is glanced at while a model loads.
+LOADING_SHARE: Final = 0.1
 #: A turn that comes this much later than it should (the machine slept, we were stopped) only looks.
 LATE: Final = 5.0
 #: What requests in flight get at most when reconcile itself is stopped, in seconds; a second signal cuts them.
@@ -218,16 +220,26 @@ class Loop:
         now = self._clock()
         tick = now + (CALM_TICK if self._slot.idle else BUSY_TICK)
         wake_at = max(now, tick if until is None else min(tick, until))
-        calm = self._slot.idle
         while not self._wake.is_set() and (now := self._clock()) < wake_at:
-            with anyio.move_on_after(min(wake_at - now, self._observer.pace) if calm else wake_at - now):
+            with anyio.move_on_after(min(wake_at - now, self._glance_after)):
                 await self._wake.wait()
-            # A calm loop looks seldom, and another program fills memory fast: between two looks it glances.
-            if calm and not self._wake.is_set() and await self._observer.uneasy(self._marks):
+            if not self._wake.is_set() and await self._alarmed():
                 break
         self._late = self._clock() - wake_at > LATE
         if self._late:
             log.warning("this turn comes late and only looks", seconds=self._clock() - wake_at)
+
+    @property
+    def _glance_after(self) -> float:
+        """Seconds until the next glance between two looks."""
+        pace = self._observer.pace
+        return pace * LOADING_SHARE if isinstance(self._slot.state, machine.Loading) else pace
+
+    async def _alarmed(self) -> bool:
+        """Glance at the memory: others fill it faster than a calm loop looks, and a load faster than a busy one."""
+        if isinstance(self._slot.state, machine.Loading):
+            return await self._observer.sinks(self._applied.manifest)
+        return self._slot.idle and await self._observer.uneasy(self._marks)
 
     # -- deciding and acting ---------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from reconciler.core.types import Instance, Manifest, Observation, Preflight
 from reconciler.engines import registry
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
+from reconciler.loop.floor import FloorWatch
 from reconciler.loop.guarded import Guarded
 from reconciler.loop.launches import Launch, Launches, instance
 from reconciler.memory.probe import MachineProbe
@@ -100,6 +101,12 @@ class Observer:
         before = self._pressure.samples[-1].used
         used = pressure.share_used(await anyio.to_thread.run_sync(self._memory), self._warm)
         return used is not None and used >= marks.soft and (before is None or before < marks.soft)
+
+    async def sinks(self, manifest: Manifest) -> bool:
+        """Return whether less is available than a load may leave: the next look is due now."""
+        memory = await anyio.to_thread.run_sync(self._memory)
+        depth = FloorWatch.depth(manifest, memory)
+        return depth is not None and memory.available is not None and memory.available < depth
 
     def begin(self, launch: Launch) -> None:
         """Note how things are before a model is loaded."""

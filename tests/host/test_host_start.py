@@ -3,11 +3,12 @@
 import os
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from reconciler.engines.base import Command
@@ -151,3 +152,23 @@ async def test_a_slow_start_does_not_hold_up_the_event_loop(
         await anyio.lowlevel.checkpoint()
         loop_went_on.set()
     assert len(bench.launched) == 1
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/oom_score_adj").exists(), reason="the system knows no such preference"
+)
+async def test_the_kernel_would_end_a_model_that_loads_before_one_that_serves_and_both_before_us(
+    bench: Bench,
+) -> None:
+    launched = await bench.shell("FAKE & sleep 30")
+    assert scores([launched.process.pid]) == {800}
+    await anyio.to_thread.run_sync(bench.host.serving, launched.process, launched.launch_id)
+    pids = bench.host.tree(launched.process, launched.launch_id)
+    assert len(pids) > 1
+    assert scores(pids) == {300}
+    assert max(scores([os.getpid()])) < 300
+
+
+def scores(pids: Iterable[int]) -> set[int]:
+    """What is added to the badness of these processes when the kernel has to end one."""
+    return {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in pids}

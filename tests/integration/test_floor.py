@@ -97,3 +97,17 @@ def test_a_load_whose_memory_somebody_else_takes_is_repeated_without_blame(
     assert asking.status() == 200
     assert manager.log("load failed") == []
     assert len(manager.log("load")) == 2
+
+
+def test_a_load_that_is_too_fast_to_be_ended_hits_nobody_but_itself(
+    small: SmallMachine, tmp_path: Path
+) -> None:
+    """It takes everything at once. Where the kernel has to end somebody, it is not a model that serves."""
+    with Manager(tmp_path, inside=small) as manager:
+        big = manager.fake("serves", "--rss-mib", "450", size=460, residency="warm")
+        manager.write({"serves": big, "greedy": manager.fake("greedy", "--rss-mib", "1500")}, machine=MACHINE)
+        manager.start()
+        before = manager.wait_ready("serves")
+        assert manager.ask("greedy").status_code in (502, 503)
+        assert manager.wait_ready("serves") == before
+        assert manager.log("evict") == []
