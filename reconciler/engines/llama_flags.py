@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from reconciler.memory.regular import read_regular
+
+#: Bytes of a chat template; the longest known ones have some 20 KiB.
+_LONGEST_TEMPLATE: Final = 1 << 20
+
 #: `xllamacpp` and its `CommonParams`: extension types without stubs.
 Library = Any
 Params = Any
@@ -133,7 +138,10 @@ def _slot_save_path(params: Params, _: Library, value: str) -> None:
 
 
 def _chat_template_file(params: Params, _: Library, value: str) -> None:
-    params.chat_template = Path(value).read_text(encoding="utf-8")
+    text = read_regular(Path(value), _LONGEST_TEMPLATE + 1)
+    if len(text) > _LONGEST_TEMPLATE:
+        raise ValueError(f"has more than {_LONGEST_TEMPLATE >> 20} MiB")
+    params.chat_template = text.decode()
 
 
 def _api_key(params: Params, _: Library, value: str) -> None:

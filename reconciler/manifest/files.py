@@ -3,22 +3,16 @@
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from reconciler.memory import regular
+
 SUFFIXES = (".yaml", ".yml")
 #: Bytes one file may have; no more are ever read.
 FILE_LIMIT: Final = 8 << 20
-_KINDS: Final = (
-    (stat.S_ISDIR, errno.EISDIR, "directory"),
-    (stat.S_ISFIFO, errno.EINVAL, "FIFO"),
-    (stat.S_ISSOCK, errno.EINVAL, "socket"),
-    (stat.S_ISCHR, errno.EINVAL, "device"),
-    (stat.S_ISBLK, errno.EINVAL, "device"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +81,8 @@ def explain_os_error(problem: OSError) -> str:
 
 
 def read_regular(path: Path) -> bytes:
-    """Return the bytes of a regular file, at most FILE_LIMIT + 1 of them. Raises OSError, for anything else too.
-
-    Opening a FIFO waits for a writer and opening a device may do something, so the kind is asked for first, and once
-    more of what was opened: it may have been replaced in between.
-    """
-    _check_kind(os.stat(path))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        _check_kind(os.fstat(descriptor))
-        # None where the kernel has nothing yet (a few files of /proc).
-        return file.read(FILE_LIMIT + 1) or b""
+    """Return the bytes of a regular file, at most FILE_LIMIT + 1 of them. Raises OSError, for anything else too."""
+    return regular.read_regular(path, FILE_LIMIT + 1)
 
 
 def shown(path: Path | str) -> str:
@@ -118,12 +103,6 @@ def _escaped(code: int) -> str:
     # Python's stand-ins for the bytes 0x80 to 0xFF where they are not part of any UTF-8 character.
     code = code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _check_kind(state: os.stat_result) -> None:
-    for is_kind, number, name in _KINDS:
-        if is_kind(state.st_mode):
-            raise OSError(number, f"it is a {name}, not a file")
 
 
 def _read(path: Path) -> FileBytes:

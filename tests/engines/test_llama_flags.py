@@ -96,6 +96,7 @@ BAD = {
     "-ctk f17: must be one of bf16, f16": ["-ctk", "f17"],
     "-fa yes: must be one of auto, off, on": ["-fa", "yes"],
     "--chat-template-file /none": ["--chat-template-file", "/none"],
+    "--chat-template-file /dev/zero: [Errno 22] it is a device": ["--chat-template-file", "/dev/zero"],
 }
 
 

@@ -160,6 +160,8 @@ BAD: dict[str, tuple[bytes, str]] = {
     "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n", "git lfs pull"),
     "annex": (b"/annex/objects/MD5E-s1--2.gguf\n", "git annex get"),
     "html": (b"\n<!DOCTYPE html><html><head>", "HTML page"),
+    "html with a byte order mark": (b"\xef\xbb\xbf\n<!DOCTYPE html><html>", "HTML page"),
+    "html after a comment": (b"<!-- page --><html>", "HTML page"),
     "html without doctype": (b"<HTML>", "HTML page"),
     "json": (b'{"error":"Repository not found"}', "is JSON"),
     "xml": (b"<?xml version='1.0'?><Error><Code>AccessDenied</Code>", "is XML"),
@@ -358,7 +360,7 @@ def test_only_the_header_of_a_large_file_is_read(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="cannot be read: No such file"):
         read_header(tmp_path / "none.gguf")
-    with pytest.raises(WeightsError, match="cannot be read: Is a directory"):
+    with pytest.raises(WeightsError, match="cannot be read: it is a directory, not a file"):
         read_header(tmp_path)
     with pytest.raises(WeightsError, match="cannot be read: embedded null"):
         read_header(tmp_path / "a\0b")

@@ -85,7 +85,10 @@ CONTENTS = {
     "Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4976698672\n",
     "git-annex pointer": b"/annex/objects/SHA256E-s4976698672--00.safetensors\n",
     "HTML page": b"\n<!DOCTYPE html><html><body>404</body></html>",
-    "zip archive": b"PK\x03\x04" + bytes(60),
+    "HTML page ": b"\xef\xbb\xbf\n<html><body>404</body></html>",
+    "zip archive": b"PK\x03\x04" + b"a" * 60,
+    "compressed with gzip": b"\x1f\x8b\x08" + b"a" * 60,
+    "is JSON": b'{"error":"Repository not found"}',
     "is GGUF": b"GGUF\x03\x00\x00\x00" + bytes(60),
     "is not safetensors": bytes(range(1, 65)),
     "is not safetensors: ": b"\x10\x00\x00\x00\x00\x00\x00\x00" + bytes(60),
@@ -109,12 +112,19 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.safetensors")
     (tmp_path / "link.safetensors").symlink_to(tmp_path / "gone")
     for name, words in (
-        ("folder", "no regular file"),
-        ("pipe", "no regular file"),
+        ("folder", "cannot be read: it is a directory, not a file"),
+        ("pipe", "cannot be read: it is a FIFO, not a file"),
         ("link", "does not exist"),
     ):
         with pytest.raises(WeightsError, match=words):
             read_safetensors(tmp_path / f"{name}.safetensors")
+
+
+def test_a_length_may_begin_like_another_format(tmp_path: Path) -> None:
+    for start in (b"\x1f\x8b", b'{"'):
+        length = int.from_bytes(start, "little")
+        text = header(TWO).ljust(length)
+        assert read_safetensors(write_raw(tmp_path / "m.safetensors", text, 128)).tensor_bytes == 128
 
 
 @given(data=st.data())

@@ -9,6 +9,7 @@ import pytest
 
 from hf_files import write_model, write_tensors
 from reconciler.core.memory import MappedFile
+from reconciler.memory.gguf import Unreadable
 from reconciler.memory.hf import StatCache, WeightsError, find_model
 
 MIB = 1 << 20
@@ -93,6 +94,10 @@ INDEXES = {
     "another folder": ('{"weight_map": {"a": "../../secret.safetensors"}}', "is no file of its folder"),
     "an absolute path": ('{"weight_map": {"a": "/etc/passwd"}}', "is no file of its folder"),
     "a NUL": ('{"weight_map": {"a": "x\\u0000"}}', "is no file of its folder"),
+    "a sum of 5000 digits": (
+        '{"metadata": {"total_size": %s}, "weight_map": {"a": "x"}}' % ("1" * 5000),
+        "is damaged: a number in it has 5000 digits$",
+    ),
     "no text": ('{"weight_map": {"a": "\xff"}}', "is damaged|not there"),
 }
 
@@ -112,7 +117,10 @@ CONFIGS = {
     "a list": (b"[]", "is no JSON object"),
     "deep": (b"[" * 100_000, "is no JSON"),
     "no UTF-8": (b'{"a": "\xff"}', "is no JSON"),
-    "a number of 5000 digits": (b'{"a": ' + b"1" * 5000 + b"}", "is no JSON"),
+    "a number of 5000 digits": (
+        b'{"a": ' + b"1" * 5000 + b"}",
+        "is no JSON: a number in it has 5000 digits",
+    ),
     "3 MB": (b" " * 3_000_000, "is no configuration"),
 }
 
@@ -147,6 +155,42 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         (tmp_path / f"{stem}-00001-of-04000.safetensors").touch()
     with pytest.raises(WeightsError, match="more than 4096 parts"):
         find_model(tmp_path)
+
+
+def test_an_index_that_is_too_long_is_told(tmp_path: Path) -> None:
+    with (tmp_path / INDEX).open("w") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(WeightsError, match=r"index\.json has more than 16 MiB and was not looked into"):
+        find_model(tmp_path)
+    write_tensors(tmp_path / "part.safetensors", {"a": ("U8", [100])})
+    found = find_model(tmp_path)
+    assert found.tensor_bytes == 100
+    assert "was not looked into" in found.oddities[0]
+
+
+def test_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").symlink_to("model.safetensors")
+    with pytest.raises(WeightsError, match=r"/model\.safetensors is a link that leads back to itself"):
+        find_model(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors").symlink_to("gone")
+    with pytest.raises(WeightsError, match=r"/model\.safetensors is a link to a file that is not there"):
+        find_model(tmp_path)
+
+
+def test_what_the_system_refused_to_read_is_tried_again(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m")
+    refusals = [Unreadable("too many open files")]
+
+    def read(path: Path) -> int:
+        if refusals:
+            raise refusals.pop()
+        return find_model(path).tensor_bytes
+
+    seen = StatCache(read)
+    with pytest.raises(WeightsError, match="too many open files"):
+        seen.get(folder)
+    assert seen.get(folder) == 2 * MIB
 
 
 def test_files_are_read_again_only_when_one_has_changed(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from reconciler.memory.gguf.notes import Notes
 from reconciler.memory.gguf.reader import Reader, Unreadable, WeightsError, damaged, shown, truncated
 from reconciler.memory.gguf.tensors import check_places, read_tensors
 from reconciler.memory.gguf.values import read_keys
+from reconciler.memory.regular import open_regular
 
 _START: Final = struct.Struct("<4sIQQ")
 _MOST_TENSORS: Final = 1 << 16
@@ -28,7 +29,7 @@ _ALIGNMENT: Final = 32
 def read_header(path: Path) -> Header:
     """Return the header of one file. Blocks for milliseconds. Raises `WeightsError`, which names the path."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path) as file:
             return parse(file, file.seek(0, SEEK_END))
     except WeightsError as error:
         raise WeightsError(f"{path} {error}") from None

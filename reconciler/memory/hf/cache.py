@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from reconciler.memory.gguf import WeightsError
+from reconciler.memory.gguf import Unreadable, WeightsError
 
 T = TypeVar("T")
 
@@ -20,7 +20,8 @@ class StatCache(Generic[T]):
     """Calls `read` for a path only when a file of that folder (or beside that file) has changed.
 
     A look costs one listing and a stat for each file of the model. What `read` raises as `WeightsError` is remembered
-    as well. May be used by several threads: at worst two of them read the same.
+    as well, but not `Unreadable`: that may change while the files stay the same. May be used by several threads: at
+    worst two of them read the same.
     """
 
     def __init__(self, read: Callable[[Path], T]) -> None:
@@ -43,6 +44,8 @@ class StatCache(Generic[T]):
     def _look(self, path: Path) -> T | WeightsError:
         try:
             return self._read(path)
+        except Unreadable:
+            raise
         except WeightsError as error:
             return error
 

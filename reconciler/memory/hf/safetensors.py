@@ -4,17 +4,18 @@ Format: 8 bytes with the length of the header (little-endian), the header (JSON:
 and the data; offsets count from the start of the data (safetensors, README "Format").
 """
 
-import json
 import math
+import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from reconciler.core.words import size as size_text
-from reconciler.memory.gguf import WeightsError
-from reconciler.memory.hf.scan import Malformed, members
+from reconciler.memory.gguf import Unreadable, WeightsError
+from reconciler.memory.hf.scan import Malformed, members, read_json
+from reconciler.memory.lookalike import lookalike
+from reconciler.memory.regular import open_regular
 
 #: The format allows no longer header.
 _MOST_HEADER: Final = 100_000_000
@@ -37,15 +38,6 @@ _BITS: Final = {
     **dict.fromkeys(("U32", "I32", "F32"), 32),
     **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
 }
-#: How files that are often found in place of weights begin, lower case.
-_OTHERS: Final = (
-    (b"version https://git-lfs", "is a Git LFS pointer, not the weights: run `git lfs pull`"),
-    (b"/annex/objects", "is a git-annex pointer, not the weights: run `git annex get`"),
-    (b"<!doctype", "is an HTML page, not the weights: the download answered with a web page"),
-    (b"<html", "is an HTML page, not the weights: the download answered with a web page"),
-    (b"pk\x03\x04", "is a zip archive (PyTorch weights?), not safetensors"),
-    (b"gguf", "is GGUF, not safetensors"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,39 +61,30 @@ _Entry = tuple[str, int, int]
 def read_safetensors(path: Path) -> Safetensors:
     """Return what the header of `path` says. Blocks. Raises `WeightsError` with one sentence."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise WeightsError(f"{path} is no regular file")
-        with path.open("rb") as file:
-            head = file.read(64)
-            length = _header_length(path, head, status.st_size)
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            length = _header_length(path, file.read(64), size)
             file.seek(8)
             header = file.read(length) if length <= _MOST_READ else None
     except FileNotFoundError as error:
         raise WeightsError(f"{path} does not exist") from error
     except OSError as error:
-        raise WeightsError(f"{path} cannot be read: {error.strerror}") from error
-    room = status.st_size - 8 - length
+        raise Unreadable.because(path, error) from error
+    room = size - 8 - length
     if header is None:
         odd = f"the header of {path.name} has {size_text(length)} and was not looked into"
-        return Safetensors(status.st_size, room, oddities=(odd,))
+        return Safetensors(size, room, oddities=(odd,))
     try:
         entries = _entries(header)
     except (ValueError, RecursionError) as error:
         raise WeightsError(f"{path} has a damaged header: {error}") from error
-    return _judge(path, entries, status.st_size, room)
-
-
-def foreign(head: bytes) -> str | None:
-    """Return what a file that begins with `head` is instead of weights (a sentence without subject), or None."""
-    beginning = head.lstrip().lower()
-    return next((sentence for start, sentence in _OTHERS if beginning.startswith(start)), None)
+    return _judge(path, entries, size, room)
 
 
 def _header_length(path: Path, head: bytes, size: int) -> int:
     if size == 0:
         raise WeightsError(f"{path} is empty")
-    if sentence := foreign(head):
+    if sentence := lookalike(head, "safetensors"):
         raise WeightsError(f"{path} {sentence}")
     length = int.from_bytes(head[:8], "little")
     if length > _MOST_HEADER or (len(head) > 8 and head[8:9] != b"{"):
@@ -132,7 +115,7 @@ def _entries(header: bytes) -> list[_Entry]:
 
 def _described(name: bytes, text: str) -> tuple[str, list[int], int, int]:
     """Return dtype, shape and offsets of a tensor whose description is written unusually. Raises `ValueError`."""
-    described = json.loads(text)
+    described = read_json(text)
     values = described if isinstance(described, dict) else {}
     dtype, shape, offsets = (
         values.get("dtype"),

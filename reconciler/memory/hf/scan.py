@@ -1,5 +1,6 @@
 """The members of a JSON object one at a time, without building the whole: a few bytes of text can be many of Python."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -14,6 +15,8 @@ _MEMBER: Final = re.compile(
     rb"%b(%b)%b:%b(%b)%b([,}])"
     % (_SPACE, _STRING, _SPACE, _SPACE, b"|".join((_STRING, _OBJECT, _ARRAY, _SCALAR)), _SPACE)
 )
+#: Digits of a number that means something.
+_MOST_DIGITS: Final = 100
 _OPEN: Final = re.compile(_SPACE + rb"\{" + _SPACE + rb"(\})?")
 
 
@@ -41,3 +44,14 @@ def members(text: bytes, start: int, end: int) -> Iterator[tuple[bytes, int, int
             closed, at = member[3], member.end()
     if text[at:end].strip(b" \t\r\n"):
         raise Malformed(f"something follows it at byte {at}")
+
+
+def read_json(text: bytes | str) -> object:
+    """Return what a text of bounded length says. Raises `ValueError` (also json's) and `RecursionError`."""
+    return json.loads(text, parse_int=_whole)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise Malformed(f"a number in it has {len(digits)} digits")
+    return int(digits)

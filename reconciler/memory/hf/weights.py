@@ -1,6 +1,6 @@
 """The files of one Hugging Face or MLX model: found from its folder or one of its files, each one judged."""
 
-import json
+import errno
 import os
 import re
 from collections.abc import Mapping
@@ -10,9 +10,11 @@ from typing import Final
 
 from reconciler.core.memory import MappedFile
 from reconciler.core.words import size as size_text
-from reconciler.memory.gguf import WeightsError
-from reconciler.memory.hf.safetensors import foreign, read_safetensors
-from reconciler.memory.hf.scan import members
+from reconciler.memory.gguf import Unreadable, WeightsError
+from reconciler.memory.hf.safetensors import read_safetensors
+from reconciler.memory.hf.scan import members, read_json
+from reconciler.memory.lookalike import lookalike
+from reconciler.memory.regular import read_regular
 
 __all__ = ["HfWeights", "WeightsError", "find_model", "holds_safetensors"]
 
@@ -60,19 +62,14 @@ def find_model(path: Path) -> HfWeights:
     Raises `WeightsError` with one sentence: a file is missing, truncated, or something else than weights.
     """
     try:
-        folder = path if path.is_dir() else path.parent
-        files, stated = _in_folder(path) if path.is_dir() else (_of_file(path), None)
+        files, stated, odd = _in_folder(path) if path.is_dir() else (_of_file(path), None, ())
         headers = [read_safetensors(file) for file in files]
         mapped = {_key(file): header.size for file, header in zip(files, headers, strict=True)}
-        config, problem = _config(folder / "config.json")
+        config, beside = _config(path) if path.is_dir() else _config_beside(path.parent)
     except OSError as error:
-        raise WeightsError(f"{error.filename or path} cannot be read: {error.strerror}") from error
-    if problem and folder == path:
-        raise WeightsError(problem)
+        raise Unreadable.because(Path(error.filename or path), error) from error
     total = sum(header.tensor_bytes for header in headers)
-    # What stands beside a file need not belong to it.
-    beside = (problem,) if problem else ()
-    odd = (*beside, *(sentence for header in headers for sentence in header.oddities))
+    odd = (*odd, *beside, *(sentence for header in headers for sentence in header.oddities))
     if stated is not None and stated != total:
         odd = (*odd, f"{_INDEX} states {size_text(stated)}, the files hold {size_text(total)}")
     return HfWeights(
@@ -92,23 +89,26 @@ def _key(file: Path) -> str:
     return f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}:{status.st_ino}"
 
 
-def _in_folder(folder: Path) -> tuple[tuple[Path, ...], int | None]:
-    """Return the files of the model in `folder`, in the order transformers looks, and their stated bytes."""
+def _in_folder(folder: Path) -> tuple[tuple[Path, ...], int | None, tuple[str, ...]]:
+    """Return the files of the model in `folder`, in the order transformers looks, their stated bytes, and oddities."""
     if (folder / _SINGLE).exists():
-        return (folder / _SINGLE,), None
-    index = folder / _INDEX
-    if index.exists() and index.stat().st_size <= _MOST_INDEX:
-        return _indexed(index)
+        return (folder / _SINGLE,), None, ()
+    odd: tuple[str, ...] = ()
+    if (folder / _INDEX).exists():
+        text = read_regular(folder / _INDEX, _MOST_INDEX + 1)
+        if len(text) <= _MOST_INDEX:
+            return *_indexed(folder / _INDEX, text), ()
+        odd = (f"{folder / _INDEX} has more than {size_text(_MOST_INDEX)} and was not looked into",)
     names = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
     names = [name for name in names if not name.startswith(_ASIDE)] or names
     if not names:
-        raise WeightsError(f"{folder} holds no .safetensors file")
+        raise WeightsError(odd[0] if odd else f"{folder} holds no .safetensors file")
     numbered: set[str] = set()
     for name in names:
         numbered.update(_numbered(folder, name))
         if len(numbered) > _MOST_SHARDS:
             raise WeightsError(f"{folder} has names of more than {_MOST_SHARDS} parts")
-    return _present(folder, sorted(numbered)), None
+    return _present(folder, sorted(numbered)), None, odd
 
 
 def _of_file(path: Path) -> tuple[Path, ...]:
@@ -129,6 +129,8 @@ def _numbered(folder: Path, name: str) -> tuple[str, ...]:
 
 def _present(folder: Path, names: list[str] | tuple[str, ...]) -> tuple[Path, ...]:
     missing = [name for name in names if not (folder / name).exists()]
+    if missing and len(names) == 1:
+        raise WeightsError(f"{folder / missing[0]} {_why_missing(folder / missing[0])}")
     if missing:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         verb = "is" if len(missing) == 1 else "are"
@@ -138,9 +140,19 @@ def _present(folder: Path, names: list[str] | tuple[str, ...]) -> tuple[Path, ..
     return tuple(folder / name for name in names)
 
 
-def _indexed(index: Path) -> tuple[tuple[Path, ...], int | None]:
-    text = index.read_bytes()
-    if sentence := foreign(text[:64]):
+def _why_missing(path: Path) -> str:
+    if not path.is_symlink():
+        return "does not exist"
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "is a link that leads back to itself"
+    return "is a link to a file that is not there"
+
+
+def _indexed(index: Path, text: bytes) -> tuple[tuple[Path, ...], int | None]:
+    if sentence := lookalike(text[:64], "JSON"):
         raise WeightsError(f"{index} {sentence}")
     try:
         names, stated = _read_index(text)
@@ -165,25 +177,39 @@ def _read_index(text: bytes) -> tuple[list[str], int | None]:
                 if len(names) > _MOST_SHARDS or count >= _MOST_TENSORS:
                     raise ValueError(f"it names more than {_MOST_SHARDS} files or {_MOST_TENSORS} tensors")
         elif name == b'"metadata"' and end - start <= _MOST_METADATA:
-            metadata = json.loads(str(text[start:end], "utf-8"))
+            metadata = read_json(str(text[start:end], "utf-8"))
             stated = metadata.get("total_size") if isinstance(metadata, dict) else None
-    files = [json.loads(str(raw, "utf-8")) for raw in names if len(raw) <= _MOST_METADATA]
-    if not all(isinstance(file, str) for file in files) or len(files) != len(names):
+    files = [read_json(str(raw, "utf-8")) for raw in names if len(raw) <= _MOST_METADATA]
+    texts = [file for file in files if isinstance(file, str)]
+    if len(texts) != len(names):
         raise ValueError("a file is not named by a text")
-    return sorted(files), stated if type(stated) is int and stated >= 0 else None
+    return sorted(texts), stated if type(stated) is int and stated >= 0 else None
 
 
-def _config(path: Path) -> tuple[Mapping[str, object], str]:
-    """Return `config.json`, and what is wrong with it (a sentence) or an empty text. Raises `OSError`."""
+def _config(folder: Path) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """Return the configuration in `folder`, empty if there is none. Raises `OSError` and `WeightsError`."""
+    path = folder / "config.json"
     if not path.exists():
-        return {}, ""
-    if path.stat().st_size > _MOST_CONFIG:
-        return {}, f"{path} is no configuration: it has {size_text(path.stat().st_size)}"
-    text = path.read_bytes()
-    if sentence := foreign(text[:64]):
-        return {}, f"{path} {sentence}"
+        return {}, ()
+    text = read_regular(path, _MOST_CONFIG + 1)
+    if len(text) > _MOST_CONFIG:
+        raise WeightsError(f"{path} is no configuration: it has more than {size_text(_MOST_CONFIG)}")
+    if sentence := lookalike(text[:64], "JSON"):
+        raise WeightsError(f"{path} {sentence}")
     try:
-        config = json.loads(text)
+        config = read_json(text)
     except (ValueError, RecursionError) as error:
-        return {}, f"{path} is no JSON: {error}"
-    return (config, "") if isinstance(config, dict) else ({}, f"{path} is no JSON object")
+        raise WeightsError(f"{path} is no JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise WeightsError(f"{path} is no JSON object")
+    return config, ()
+
+
+def _config_beside(folder: Path) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """Return the configuration in the folder of a file, and what is wrong with it: it need not belong to the file."""
+    try:
+        return _config(folder)
+    except OSError as error:
+        return {}, (str(Unreadable.because(folder / "config.json", error)),)
+    except WeightsError as error:
+        return {}, (str(error),)
