@@ -86,6 +86,9 @@ class Memory:
     gpu: GpuPool | None = None
     #: One sentence for each probe that could not be understood; what it would have told is unknown.
     problems: tuple[str, ...] = ()
+    #: File pages among what is available, where a control group binds: no more of our models' weights can be in there,
+    #: the rest was read by somebody outside and is charged to nobody here. None = all may be.
+    files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ def share_used(memory: Memory, warm: int) -> float | None:
     """Return the share of the memory in use. `warm` bytes of our models count as used: the kernel calls them free."""
     if not memory.total or memory.available is None:
         return None
+    warm = warm if memory.files is None else min(warm, memory.files)
     return min(1.0, max(0.0, 1.0 - (memory.available - warm) / memory.total))
 
 

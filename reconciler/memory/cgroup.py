@@ -23,6 +23,8 @@ class Level:
     limit: int
     #: What can still be had below the limit, droppable file pages included; None = usage unreadable.
     headroom: int | None
+    #: The file pages among it: weights of running models may be there, or be charged to another group.
+    files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,8 @@ def _read_levels(groups: tuple[Group, ...], machine: int, levels: list[Level], p
             if group.files is V1 and stat is not None and "hierarchical_memory_limit" in plain_fields(stat):
                 unlimited = V1
         else:
-            headroom, problem = _read_headroom(group, limit, stat, machine)
-            levels.append(Level(group.path, limit, headroom))
+            level, problem = _read_headroom(group, limit, stat, machine)
+            levels.append(level)
             if problem is not None:
                 problems.append(problem)
     return False
@@ -126,21 +128,24 @@ def _not_applied(group: Group, name: str, text: str) -> str:
     return f"degraded: {name} of control group {group.path} is unreadable, not applied: {text.strip()[:40]!r}"
 
 
-def _read_headroom(group: Group, limit: int, stat: str | None, machine: int) -> tuple[int | None, str | None]:
-    """Return what is left below the limit, None if usage cannot be believed, and a problem."""
+def _read_headroom(group: Group, limit: int, stat: str | None, machine: int) -> tuple[Level, str | None]:
+    """Return the level with what is left below its limit, None if usage cannot be believed, and a problem."""
+    unknown = Level(group.path, limit, None)
     usage = whole(read_text(group.folder / group.files.usage) or "")
     if usage is None or usage > machine:
-        return None, f"usage of control group {group.path} cannot be read"
+        return unknown, f"usage of control group {group.path} cannot be read"
     if stat is None:
         stat = read_text(group.folder / "memory.stat")
     if stat is None:
         # Some sandboxes have no such file. All usage counts as used then: too careful, but no guess.
-        return max(0, limit - usage), f"control group {group.path} does not say what of its usage is cache"
+        left = Level(group.path, limit, max(0, limit - usage), 0)
+        return left, f"control group {group.path} does not say what of its usage is cache"
     fields = plain_fields(stat)
     if not fields or max(_reclaimable_parts(group.files, fields)) > machine:
-        return None, f"memory.stat of control group {group.path} cannot be understood: {stat[:40]!r}"
-    held = max(0, usage - sum(_reclaimable_parts(group.files, fields)))
-    return max(0, limit - held), None
+        return unknown, f"memory.stat of control group {group.path} cannot be understood: {stat[:40]!r}"
+    inactive, active, slab = _reclaimable_parts(group.files, fields)
+    held = max(0, usage - inactive - active - slab)
+    return Level(group.path, limit, max(0, limit - held), inactive + active), None
 
 
 def _reclaimable_parts(files: Files, stat: Mapping[str, int]) -> tuple[int, int, int]:

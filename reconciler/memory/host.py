@@ -72,7 +72,7 @@ def read_host(root: Path, *, unmovable: bool, page_size: int = PAGE_SIZE) -> Hos
 
 def limit(host: Host, found: Limits) -> Memory:
     """Lower the machine's figures to what the control groups above us leave."""
-    total, available = host.total, host.available
+    total, available, files = host.total, host.available, None
     sources = [host.source]
     for level in found.levels:
         if total is not None and level.limit < total:
@@ -81,10 +81,11 @@ def limit(host: Host, found: Limits) -> Memory:
         if level.headroom is None:
             available = None
         elif available is not None and level.headroom < available:
-            available = level.headroom
+            available, files = level.headroom, level.files
             sources.append(f"room left in control group {level.path}")
     source = "; ".join([*sources, *found.problems])
-    return Memory(total, available, source, host=host.use, problems=(*host.problems, *found.problems))
+    problems = (*host.problems, *found.problems)
+    return Memory(total, available, source, host=host.use, files=files, problems=problems)
 
 
 def _believable(stated: Mapping[str, int], total: int, problems: list[str]) -> Mapping[str, int]:

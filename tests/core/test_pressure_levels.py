@@ -414,3 +414,12 @@ def test_nobody_goes_for_a_shortage_that_has_just_ended() -> None:
 def test_swapping_does_not_end_because_memory_is_free() -> None:
     looks = [(float(t), memory(0.3, Swap(written=t * (50 << 20)))) for t in range(12)]
     assert judge(looks).evident
+
+
+@pytest.mark.parametrize(("files", "used"), [(None, 0.8), (0, 0.3), (TOTAL // 10, 0.4), (TOTAL, 0.8)])
+def test_weights_that_another_group_is_charged_for_take_nothing_from_this_one(
+    files: int | None, used: float
+) -> None:
+    """After a restart of the service the page cache belongs to the group of the run before."""
+    seen = Memory(TOTAL, round(TOTAL * 0.7), files=files)
+    assert share_used(seen, round(TOTAL * 0.5)) == pytest.approx(used, abs=0.01)

@@ -248,3 +248,18 @@ def test_this_machine() -> None:
     assert found.total is not None
     assert found.available is not None
     assert 0 < found.available <= found.total
+
+
+@pytest.mark.parametrize(
+    ("case", "files"),
+    [
+        ("no limit", None),
+        ("inactive page cache is not used memory", 12 * GIB),
+        ("nor are mapped weights", 4 * GIB),
+        ("slab", 0),
+    ],
+)
+def test_where_a_group_binds_its_own_file_pages_are_told(
+    case: str, files: int | None, tmp_path: Path
+) -> None:
+    assert read(CASES[case][0].write(tmp_path)).files == files
