@@ -254,7 +254,7 @@ def test_this_machine() -> None:
     ("case", "files"),
     [
         ("no limit", None),
-        ("inactive page cache is not used memory", 12 * GIB),
+        ("inactive page cache is not used memory", 11 * GIB),
         ("nor are mapped weights", 4 * GIB),
         ("slab", 0),
     ],
