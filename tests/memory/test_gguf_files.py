@@ -110,11 +110,18 @@ def test_missing_parts_are_named(tmp_path: Path, gone: tuple[int, ...], asked: i
 
 
 def test_of_many_missing_parts_some_are_named(tmp_path: Path) -> None:
-    path = write_part(tmp_path, 1, 65535, names=[], total=3)
+    path = write_part(tmp_path, 1, 1000, names=[], total=3)
     message = refusal(path)
-    assert (
-        "big-00002-of-65535.gguf, big-00003-of-65535.gguf, big-00004-of-65535.gguf and 65531 more" in message
-    )
+    assert "big-00002-of-01000.gguf, big-00003-of-01000.gguf, big-00004-of-01000.gguf and 996 more" in message
+
+
+def test_a_name_that_tells_of_too_many_parts_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "big-00001-of-99999.gguf"
+    path.write_bytes(GOOD)
+    began = time.process_time()
+    assert "is named like one of 99999 parts, and sets of more than 1000 are not read" in refusal(path)
+    assert time.process_time() - began < 0.1
+    assert refusal(tmp_path / "gone-00001-of-99999.gguf").endswith("does not exist")
 
 
 def test_a_damaged_part_is_named(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ from reconciler.memory.gguf.notes import Notes
 from reconciler.memory.gguf.reader import WeightsError, shown
 
 _SHARD: Final = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
+#: Parts of one set. They are looked for at each look, so their number bounds its time: about 8 ms. Real sets have at
+#: most some hundred.
+_MOST_PARTS: Final = 1000
 #: More names of missing parts than that help nobody.
 _NAMED: Final = 3
 
@@ -47,6 +50,13 @@ def shards(path: Path) -> tuple[Path, ...]:
         return (path,)
     if named.number > named.count:
         raise WeightsError(f"{path} is named like part {named.number} of {named.count}: rename it")
+    if named.count > _MOST_PARTS:
+        if not os.path.isfile(path):
+            return (path,)
+        raise WeightsError(
+            f"{path} is named like one of {named.count} parts, and sets of more than {_MOST_PARTS} are not read: "
+            "rename it if it is whole, or merge the parts with llama-gguf-split"
+        )
     paths = [path.with_name(named.part(number)) for number in range(1, named.count + 1)]
     missing = [part.name for part in paths if not os.path.isfile(part)]
     if not missing:
