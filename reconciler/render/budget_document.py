@@ -8,8 +8,10 @@ from reconciler.core.account import breakdown
 from reconciler.core.diff import Row, compare
 from reconciler.core.memory import Estimate, Memory
 from reconciler.core.plan import plan
+from reconciler.core.shares import Files
 from reconciler.core.types import Account, Instance, Manifest, Preflight, Residency, World
-from reconciler.render.budget_fit import beside, bytes_of, most_of, together, two_largest
+from reconciler.render.budget_bar import bar
+from reconciler.render.budget_fit import beside, bytes_of, most_of, sum_once, together, two_largest
 from reconciler.render.budget_shapes import (
     BudgetDocument,
     BudgetMachineDocument,
@@ -46,6 +48,7 @@ def budget(manifest: Manifest, world: World, source: "Source", seen_by: SeenBy) 
         machine=_machine(manifest, seen.memory, account, seen.instances),
         models=tuple(sorted(models, key=lambda m: (m.name, m.residency is None))),
         totals=_totals(table.rows, models),
+        bar=bar(table, account, book.total(manifest, seen.memory), book.reserve(manifest, seen.memory)),
         pinned=together([r for r in table.rows if r.pinned], account.budget),
         pinned_and_warm=together([r for r in table.rows if r.spec.residency in stay], account.budget),
         all=together(table.rows, account.budget),
@@ -79,7 +82,7 @@ def _bytes(row: Row) -> PartsDocument:
         context=parts.context,
         overhead=None if parts.compute is None else parts.compute + parts.cache + parts.overhead,
         peak=row.need,
-        measured=_measured(row),
+        measured=_measured(row)[0],
         charged=row.charge if ready else row.size,
     )
 
@@ -92,11 +95,16 @@ def _parts(row: Row) -> Estimate:
     return parts if said is None else book.corrected(parts, said)
 
 
-def _measured(row: Row) -> int | None:
-    held = [row.entry.peak] if row.entry is not None and row.entry.peak > 0 else []
-    if row.instance is not None and row.instance.digest == row.spec.digest:
-        held += [now for now in (book.held(row.instance),) if now is not None]
-    return max(held, default=None)
+def _measured(row: Row) -> tuple[int | None, Files]:
+    """Return the most that was measured, and the mapped files among it: those that are resident, if it is held now."""
+    peak = row.entry.peak if row.entry is not None else 0
+    expected = row.preflight.files if row.preflight is not None else ()
+    if row.instance is None or row.instance.digest != row.spec.digest:
+        return peak or None, expected
+    now = book.held(row.instance)
+    if now is not None and now >= peak:
+        return now, row.instance.files
+    return peak or now, expected or row.instance.files
 
 
 def _hint(preflight: Preflight | None, size: int | None) -> str:
@@ -133,7 +141,11 @@ def _stray(instance: Instance) -> BudgetModelDocument:
 def _totals(rows: Sequence[Row], models: Iterable[BudgetModelDocument]) -> TotalsDocument:
     named = [m.bytes for m in models if m.residency is not None]
     kinds = ("weights", "context", "overhead", "measured")
-    sums = {kind: sum(getattr(b, kind) or 0 for b in named) for kind in kinds}
+    sums = {kind: sum(getattr(b, kind) or 0 for b in named) for kind in ("context", "overhead")}
+    sums["weights"] = sum_once(
+        (_parts(row).weights, row.preflight.files if row.preflight else ()) for row in rows
+    )
+    sums["measured"] = sum_once(_measured(row) for row in rows)
     lacking = [k for k in (*kinds, "peak", "charged") if any(getattr(b, k) is None for b in named)]
     return TotalsDocument(
         PartsDocument(**sums, peak=most_of(rows), charged=bytes_of(rows)), incomplete=tuple(sorted(lacking))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from reconciler.core import book
 from reconciler.core.diff import Row, Table
-from reconciler.core.shares import Shares, own
+from reconciler.core.shares import Files, Shares, own, within
 from reconciler.render.budget_shapes import FitDocument
 
 
@@ -37,9 +37,16 @@ def two_largest(rows: Iterable[Row], budget: int | None) -> FitDocument | None:
 
 def bytes_of(rows: Iterable[Row]) -> int:
     """Return the bytes models are charged together; unknown counts 0, a shared file once."""
-    rows = tuple(rows)
-    shares = Shares()
-    return sum(own(_size(row) or 0, row.files) + shares.hold(row.files) for row in rows)
+    return sum_once((_size(row), _files(row)) for row in rows)
+
+
+def sum_once(parts: Iterable[tuple[int | None, Files]]) -> int:
+    """Return the sum of some bytes, each with the mapped files among them, of which each counts once; None counts 0."""
+    shares, total = Shares(), 0
+    for size, files in parts:
+        among = within(files, size or 0)
+        total += own(size or 0, among) + shares.hold(among)
+    return total
 
 
 def most_of(rows: Sequence[Row]) -> int:
@@ -51,7 +58,16 @@ def _size(row: Row) -> int | None:
     """Return what a model is charged; a running one that outgrew its size is charged what it holds."""
     if row.instance is None or row.instance.digest != row.spec.digest:
         return row.size
-    return book.charge(row.instance, row.size)
+    held = book.charge(row.instance, row.size)
+    # What it holds cannot be read: it takes its size at least.
+    return row.size if held is None else held
+
+
+def _files(row: Row) -> Files:
+    """Return the mapped files among that."""
+    if row.instance is None or row.instance.digest != row.spec.digest:
+        return row.files
+    return row.held_files or row.files
 
 
 def _extra(row: Row) -> int:

@@ -49,7 +49,7 @@ class TotalsDocument(Document):
     """All models of the manifest together; what is unknown of one counts nothing."""
 
     bytes: PartsDocument
-    """`charged` and `peak` count a file that several models map once."""
+    """A file that several models map counts once."""
     incomplete: tuple[str, ...]
     """Kinds whose sum lacks a model whose bytes are unknown."""
 
@@ -103,6 +103,31 @@ class FitDocument(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class StretchDocument(Document):
+    """What one model takes."""
+
+    name: str
+    bytes: int
+    """What it is charged, without files that count with another model."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarDocument(Document):
+    """The memory as one line: models that are loaded, pinned or warm, and the rest. Each file counts once."""
+
+    models: tuple[StretchDocument, ...]
+    """Sorted by name. Those that are loaded are together what is `held` and `reserved`."""
+    free: int
+    """Left of the `headroom` once all of them are loaded."""
+    unavailable: int
+    """Neither free nor in reserve: other programs, the kernel, and what watermarks or a GPU keep models from."""
+    reserve: int
+    """Kept for the system."""
+    over: int
+    """Bytes that lack for all of them; 0 when they fit."""
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetDocument(Document):
     """What `reconcile budget --json` prints and GET /api/v1/budget answers."""
 
@@ -112,6 +137,8 @@ class BudgetDocument(Document):
     models: tuple[BudgetModelDocument, ...]
     """Sorted by name."""
     totals: TotalsDocument
+    bar: BarDocument | None
+    """Null where the machine's memory is unknown."""
     pinned: FitDocument
     pinned_and_warm: FitDocument
     all: FitDocument

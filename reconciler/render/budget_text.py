@@ -10,9 +10,9 @@ Json = Mapping[str, Any]
 
 #: Columns of the bar.
 WIDTH: Final = 60
-#: Models in turn, the reserve, what is free; for terminals that can show them, and for all else.
-BLOCKS: Final = ("█▓▒", "░", "·")
-ASCII: Final = ("#=%", "-", ".")
+#: Models in turn, what is not to be had, the reserve, what is free; for terminals that can show them, and for all else.
+BLOCKS: Final = ("█▓▒", "▚", "░", "·")
+ASCII: Final = ("#=%", "x", "-", ".")
 #: Names a line gives before it only counts.
 _NAMED: Final = 6
 _KINDS: Final = ("weights", "context", "overhead", "peak", "measured", "charged")
@@ -122,30 +122,28 @@ def _total_cells(totals: Json, scale: Scale) -> tuple[str, ...]:
     return ("total", "", "", *sizes)
 
 
-def _bar(budget: Json, scale: Scale, signs: tuple[str, str, str]) -> list[str]:
+def _bar(budget: Json, scale: Scale, signs: tuple[str, str, str, str]) -> list[str]:
     """Return the memory as one line, and below it what each stretch stands for.
 
     Shown are the models that are loaded or that the manifest wants loaded from the start.
     """
-    machine = budget["machine"]
-    shown = [
-        m
-        for m in budget["models"]
-        if m["bytes"]["charged"] and (m["state"] != "cold" or m["residency"] in ("pinned", "warm"))
+    bar = budget["bar"]
+    if bar is None:
+        return ["memory   the machine's memory is unknown: " + one_line(budget["machine"]["source"])]
+    of_models, unavailable, reserve, free = signs
+    models = [(m["name"], m["bytes"], of_models[n % len(of_models)]) for n, m in enumerate(bar["models"])]
+    rest = [
+        ("free", bar["free"], free),
+        ("not available", bar["unavailable"], unavailable),
+        ("reserve", bar["reserve"], reserve),
     ]
-    if machine["total"] is None or machine["reserve"] is None:
-        return ["memory   the machine's memory is unknown: " + one_line(machine["source"])]
-    models, reserve, free = signs
-    parts = [(m["name"], m["bytes"]["charged"], models[n % len(models)]) for n, m in enumerate(shown)]
-    left = machine["total"] - machine["reserve"] - sum(size for _, size, _ in parts)
-    parts += [("free", max(0, left), free), ("reserve", machine["reserve"], reserve)]
-    legend = [f"{sign} {name} {scale.size(size)}" for name, size, sign in parts if size]
-    if left < 0:
-        legend.append(f"over by {scale.size(-left)}")
-    if len(parts) - 2 > _NAMED:
-        rest = parts[_NAMED:-2]
-        legend[_NAMED : len(parts) - 2] = [f"{len(rest)} more {scale.size(sum(size for _, size, _ in rest))}"]
-    return [f"memory   [{_drawn(parts)}]", "         " + "  ".join(legend)]
+    legend = [f"{sign} {name} {scale.size(size)}" for name, size, sign in models[:_NAMED]]
+    if more := models[_NAMED:]:
+        legend.append(f"{len(more)} more {scale.size(sum(size for _, size, _ in more))}")
+    legend += [f"{sign} {name} {scale.size(size)}" for name, size, sign in rest if size]
+    if bar["over"]:
+        legend.append(f"over by {scale.size(bar['over'])}")
+    return [f"memory   [{_drawn([*models, *rest])}]", "         " + "  ".join(legend)]
 
 
 def _drawn(parts: Sequence[tuple[str, int, str]]) -> str:

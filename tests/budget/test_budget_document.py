@@ -175,9 +175,95 @@ def test_a_file_that_two_models_map_counts_once() -> None:
     made = document(manifest(pinned("a", 400), pinned("b", 400), mib=500), world(preflights=preflights))
     assert (made["pinned"]["need"], made["pinned"]["fits"]) == (500 * MIB, True)
     assert made["totals"]["bytes"]["charged"] == 500 * MIB
+    assert [(m["name"], m["bytes"]) for m in made["bar"]["models"]] == [("a", 400 * MIB), ("b", 100 * MIB)]
+    assert made["bar"]["over"] == 0
     alone = world(running("a", 400, files=files), preflights=preflights)
     beside = document(manifest(model("a", 400), model("b", 400), mib=500), alone)["beside"]
     assert [(f["models"], f["need"], f["fits"]) for f in beside] == [(["b"], 100 * MIB, True)]
+
+
+def sharing() -> World:
+    """Two loaded models of 400 MiB, 300 of them one file that both map."""
+    files = (MappedFile("8:1:1", 300 * MIB),)
+    parts = Estimate(weights=300 * MIB, context=60 * MIB, compute=20 * MIB, cache=0, overhead=20 * MIB)
+    preflights = [
+        Preflight(n, steady=parts.steady, peak=parts.peak, parts=parts, files=files) for n in ("a", "b")
+    ]
+    running_both = [
+        replace(running(n, 400, files=files), committed=100 * MIB, warm=300 * MIB) for n in ("a", "b")
+    ]
+    return world(*running_both, preflights=preflights)
+
+
+def test_the_bar_and_the_totals_of_models_that_share_a_file_are_those_of_the_account() -> None:
+    wanted = manifest(model("a", None), model("b", None), mib=600)
+    made = document(wanted, sharing())
+    machine, totals = made["machine"], made["totals"]["bytes"]
+    assert (machine["held"], machine["headroom"]) == (500 * MIB, 100 * MIB)
+    assert (totals["charged"], totals["measured"]) == (500 * MIB, 500 * MIB)
+    assert (totals["weights"], totals["context"], totals["overhead"]) == (300 * MIB, 120 * MIB, 80 * MIB)
+    assert sum(m["bytes"] for m in made["bar"]["models"]) == machine["held"]
+    assert (made["bar"]["free"], made["bar"]["over"]) == (machine["headroom"], 0)
+    text = budget_text(made)
+    assert "# a 400 MiB  = b 100 MiB  . free 100 MiB" in text
+    assert "over by" not in text
+
+
+def test_what_was_measured_of_a_file_that_is_resident_in_part_is_not_taken_for_shared() -> None:
+    files = (MappedFile("8:1:1", 300 * MIB),)
+    both = [
+        replace(running(n, 400, files=(MappedFile("8:1:1", 50 * MIB),)), committed=100 * MIB, warm=50 * MIB)
+        for n in ("a", "b")
+    ]
+    seen = world(*both, preflights=[Preflight(n, steady=400 * MIB, files=files) for n in ("a", "b")])
+    made = document(manifest(model("a", None), model("b", None), mib=600), seen)
+    assert made["totals"]["bytes"]["measured"] == (100 + 100 + 50) * MIB
+    # Once they have gone, the most that was measured of each has the whole file in it.
+    entries = [LedgerEntry(n, f"{n}-v1", 400 * MIB) for n in ("a", "b")]
+    cold = world(preflights=seen.observation.preflights, ledger=entries)
+    made = document(manifest(model("a", None), model("b", None), mib=600), cold)
+    assert made["totals"]["bytes"]["measured"] == 500 * MIB
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 400), st.booleans(), st.booleans()), min_size=1, max_size=5),
+    shared=st.integers(0, 300),
+    mib=st.integers(1, 2000),
+    available=st.integers(0, 2000),
+)
+def test_the_bar_agrees_with_the_account(
+    sizes: list[tuple[int, bool, bool]], shared: int, mib: int, available: int
+) -> None:
+    """Loaded models are what is held, and what is free once the wanted ones came is what is left of the headroom."""
+    files = (MappedFile("8:1:1", shared * MIB),) if shared else ()
+    models = [warm(f"m{n}", size + shared) for n, (size, _, _) in enumerate(sizes)]
+    loaded = [
+        replace(
+            running(f"m{n}", size + shared, files=files), committed=size * MIB, warm=shared * MIB, ready=ready
+        )
+        for n, (size, is_loaded, ready) in enumerate(sizes)
+        if is_loaded
+    ]
+    preflights = [Preflight(f"m{n}", files=files) for n in range(len(sizes))]
+    seen = world(*loaded, preflights=preflights, total_mib=2000, available_mib=available)
+    made = unchecked(manifest(*models, mib=mib, reserve=0.1), seen)
+    machine, bar = made["machine"], made["bar"]
+    here = {i.model for i in loaded}
+    taken = sum(m["bytes"] for m in bar["models"] if m["name"] in here)
+    if len(here) == len(sizes):
+        assert taken == machine["held"] + machine["reserved"]
+        assert bar["free"] == machine["headroom"]
+    together = sum(m["bytes"] for m in bar["models"])
+    assert together >= machine["held"] + machine["reserved"]
+    assert bar["free"] == max(0, machine["headroom"] - (together - machine["held"] - machine["reserved"]))
+    rest = bar["free"] + bar["unavailable"] + bar["reserve"] - bar["over"]
+    assert together + rest == machine["total"]
+
+
+def test_a_running_model_that_cannot_be_read_takes_its_size_at_least() -> None:
+    blind = replace(running("a", 400), committed=None, warm=None)
+    made = document(manifest(pinned("a", 400), pinned("b", 300), mib=600), world(blind))
+    assert (made["pinned"]["need"], made["pinned"]["fits"]) == (700 * MIB, False)
 
 
 def test_the_two_largest_that_never_stand_together_are_named() -> None:
