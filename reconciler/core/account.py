@@ -44,13 +44,14 @@ def warm_together(instances: Iterable[Instance]) -> int:
 def breakdown(memory: Memory, instances: Iterable[Instance]) -> Breakdown | None:
     """Return who holds what, or None where the machine's kernel does not say enough.
 
-    unattributed = (total - available) - programs - kernel - pools - what drivers hold for our models
+    unattributed = (total - available) - programs - kernel - pools - compressed - what drivers hold for our models
     """
     host, running = memory.host, tuple(instances)
     if host is None:
         return None
     device = sum(i.device for i in running)
     models = sum(i.committed or 0 for i in running)
+    named = host.programs + host.kernel + host.pools
     return Breakdown(
         total=host.total,
         available=host.available,
@@ -59,7 +60,7 @@ def breakdown(memory: Memory, instances: Iterable[Instance]) -> Breakdown | None
         others=max(0, host.programs - (models - device)),
         kernel=host.kernel,
         pools=host.pools,
-        unattributed=max(0, host.total - host.available - host.programs - host.kernel - host.pools - device),
+        unattributed=max(0, host.total - host.available - named - device - (memory.stall.compressed or 0)),
     )
 
 

@@ -108,7 +108,7 @@ def _evict(going: Going, free: int, now: float, shortage: str = "") -> Evict:
         drain=going.busy,
         last_used=instance.last_used,
         detail=_evict_detail(going, now, shortage),
-        free=free,
+        free=max(0, free),
     )
 
 
@@ -217,6 +217,21 @@ def _size_hint(row: Row) -> str:
     return stated or "give memory.steady"
 
 
+def _once(row: Row) -> str:
+    """Say so where a model is charged what it once held, and that can be taken back."""
+    peak = row.entry.peak if row.entry is not None else 0
+    if row.estimate is None or peak <= row.estimate or row.size != peak:
+        return ""
+    return (
+        f"; it once held {size_text(peak)}, {size_text(row.estimate)} is what is stated or estimated:"
+        f" `reconcile forget {row.name}` if that was an accident"
+    )
+
+
+def _coming(selection: Selection) -> str:
+    return " and a model being loaded" if selection.reserved else ""
+
+
 def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Selection) -> str:
     if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
         return row.preflight.message or str(row.preflight.reason)
@@ -226,11 +241,11 @@ def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Sel
     texts = {
         Reason.SIZE_UNKNOWN: f"its size is unknown: {_size_hint(row)}",
         Reason.MEMORY_UNKNOWN: "the machine's memory could not be read",
-        Reason.NEVER_FITS: f"can never fit: {short} even with every other model gone that is not pinned",
+        Reason.NEVER_FITS: f"can never fit: {short} even with every other model gone that is not pinned{_once(row)}",
         Reason.NO_ROOM: short,
         Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(PATIENCE)} have passed",
         Reason.OUTRANKED: f"{short}: it may not displace enough of {selection.holders or 'what holds the memory'}",
         Reason.MEMORY_PRESSURE: f"memory is short: {selection.shortage}",
-        Reason.INSUFFICIENT_MEMORY: f"{short}: pinned models and other programs hold the rest",
+        Reason.INSUFFICIENT_MEMORY: f"{short}: pinned models, other programs{_coming(selection)} hold the rest",
     }
     return texts.get(block.reason, short)

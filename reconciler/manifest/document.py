@@ -41,9 +41,9 @@ class Marks(Part):
         "95%", description="Above it, models in use are evicted too; pinned ones stay."
     )
     target: f.Share = written("75%", description="Evicting for the hard mark ends below it.")
-    window: f.Duration = written(
+    window: f.Window = written(
         "10s",
-        description="Seconds, or a duration, over which use is averaged: no single reading evicts a model.",
+        description="A duration of 1s to 10m, or seconds, over which use is averaged: no single reading evicts.",
     )
 
 

@@ -104,6 +104,14 @@ def _positive_duration(value: object) -> float:
     return seconds
 
 
+def _window(value: object) -> float:
+    if not 1 <= (seconds := _duration(value)) <= 600:
+        raise refuse(
+            "duration", "a window this long or short judges nothing", "write 1s to 10m, for example 10s"
+        )
+    return seconds
+
+
 def _idle(value: object) -> float | None:
     if value == "never":
         return None
@@ -247,6 +255,7 @@ Reserve = Annotated[
 ]
 Share = Annotated[float, PlainValidator(_share), _schema(type="string", pattern=sizes.PERCENT_PATTERN)]
 Duration = Annotated[float, PlainValidator(_positive_duration), _schema(anyOf=_DURATION_PARTS)]
+Window = Annotated[float, PlainValidator(_window), _schema(anyOf=_DURATION_PARTS)]
 DurationOrZero = Annotated[float, PlainValidator(_duration), _schema(anyOf=_DURATION_PARTS)]
 IdleTime = Annotated[
     float | None, PlainValidator(_idle), _schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reconciler.core.account import Breakdown, breakdown, doubtful, warm_together
-from reconciler.core.memory import HostUse, MappedFile, Memory
+from reconciler.core.memory import HostUse, MappedFile, Memory, Stall
 from worlds import GIB, MIB, running
 
 #: 32 GiB machine: 20 available, 7 in programs, 1 in the kernel, half in huge pages.
@@ -31,6 +31,12 @@ def test_every_byte_in_use_has_one_holder() -> None:
     )
     in_use = found.models + found.others + found.kernel + found.pools + found.unattributed
     assert in_use == found.total - found.available
+
+
+def test_what_is_compressed_belongs_to_its_programs_and_not_to_nobody() -> None:
+    found = breakdown(replace(MEMORY, stall=Stall(compressed=GIB)), ())
+    assert found is not None
+    assert found.unattributed == 2 * GIB + 512 * MIB
 
 
 def test_a_host_that_does_not_say_enough_is_not_guessed_at() -> None:

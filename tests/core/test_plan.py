@@ -452,3 +452,14 @@ def test_an_unreadable_figure_makes_nobody_go(holds: int | None) -> None:
     expected = "+ c needs 300 (Demanded)" if holds else "! c (MemoryUnknown)"
     assert any(line.startswith(expected) for line in planned(wanted, seen).splitlines())
     assert not [step for step in plan(wanted, seen, NOW).steps if isinstance(step, Evict)]
+
+
+def test_a_model_that_never_fits_for_what_it_once_held_says_how_to_take_that_back() -> None:
+    wanted = manifest(model("grew", 100), mib=600)
+    seen = world(demands=[waiting("grew")], ledger=[LedgerEntry("grew", "grew-v1", peak=757 * MIB)])
+    found = plan(wanted, seen, NOW).verdict("grew")
+    assert found is not None
+    assert found.detail == (
+        "can never fit: 157 MiB short even with every other model gone that is not pinned; it once held 757 MiB,"
+        " 100 MiB is what is stated or estimated: `reconcile forget grew` if that was an accident"
+    )

@@ -432,7 +432,7 @@ def test_over_budget_takes_as_many_as_it_needs_with_the_file_staying() -> None:
     expect(
         planned(wanted, seen),
         """
-        - chat frees 100 (OverBudget) -> -50
+        - chat frees 100 (OverBudget) -> 0
         - code frees 400 (OverBudget) -> 350
         = big (Resident)
         """,

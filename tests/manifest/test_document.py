@@ -181,6 +181,8 @@ def test_what_belongs_to_one_model_is_no_default(tmp_path: Path, key: str) -> No
         ("watermarks: {hard: 0%}", "percent"),
         ("watermarks: {hard: 8GiB}", "percent"),
         ("watermarks: {window: 0s}", "duration"),
+        ("watermarks: {window: 999ms}", "duration"),
+        ("watermarks: {window: 11m}", "duration"),
         ("swap: {max_used: some}", "size"),
     ],
 )
