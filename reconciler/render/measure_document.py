@@ -1,5 +1,6 @@
 """A measurement as a JSON document: estimate against what was seen, and what the manifest should say."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -47,18 +48,25 @@ def compare(
     return tuple(rows)
 
 
-def suggest(steady: int | None, peak: int | None, stated_peak: int | None) -> SuggestionDocument:
-    """Return what to write: the measured sizes with their margin, the peak only where it says more than `steady`.
+def suggest(comparisons: Iterable[ComparisonDocument], stated_peak: int | None) -> SuggestionDocument:
+    """Return what to write: sizes with their margin, the peak only where it says more than `steady`.
 
-    A peak that the manifest states already is raised where the new steady size would pass it.
+    What is padded is the size that was seen, or the sum of what the engine says it set up, if that is more: the short
+    requests of a measurement touch little of the context and of the compute buffers, and a real one will touch the
+    rest. The fifth is kept in both cases, since the engine does not name all that its process takes (libraries, prompt
+    cache). A peak that the manifest states already is raised where the new steady size would pass it.
     """
+    rows = {row.kind: row for row in comparisons}
+    steady, peak = rows["steady"].measured, rows["peak"].measured
     if steady is None:
-        return SuggestionDocument(None, None)
-    padded = int(steady * MARGIN)
+        return SuggestionDocument(None, None, "measured")
+    told = sum(row.measured or 0 for row in rows.values() if row.source == "engine")
+    padded = int(max(steady, told) * MARGIN)
+    basis: Literal["measured", "engine"] = "engine" if told > steady else "measured"
     higher = peak is not None and peak > padded
     if peak is None or not (higher or (stated_peak is not None and stated_peak < padded)):
-        return SuggestionDocument(readable_size(padded), None)
-    return SuggestionDocument(readable_size(padded), readable_size(max(int(peak * MARGIN), padded)))
+        return SuggestionDocument(readable_size(padded), None, basis)
+    return SuggestionDocument(readable_size(padded), readable_size(max(int(peak * MARGIN), padded)), basis)
 
 
 def measure_json(document: MeasureDocument, notes: tuple[str, ...] = ()) -> dict[str, Any]:

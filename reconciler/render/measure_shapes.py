@@ -24,12 +24,14 @@ class ComparisonDocument(Document):
 
 @dataclass(frozen=True, slots=True)
 class SuggestionDocument(Document):
-    """What the manifest should say: measured, and a fifth more, rounded up."""
+    """What the manifest should say: measured, or what the engine says if that is more, and a fifth, rounded up."""
 
     steady: str | None
     """For `memory.steady`; null = nothing was measured."""
     peak: str | None
     """For `memory.peak`; null = loading takes no more than `steady`."""
+    basis: Literal["measured", "engine"]
+    """What a fifth was added to: what was measured, or the sum of what the engine says it set up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ def measure_text(measure: Json, *, colour: bool = False) -> str:
     else:
         peak = f", memory.peak: {suggestion['peak']}" if suggestion["peak"] else ""
         stated = f" (it says {size(measure['stated'])})" if measure["stated"] is not None else ""
-        lines.append(f"measured and a fifth: memory.steady: {suggestion['steady']}{peak}{stated}")
+        basis = "measured" if suggestion["basis"] == "measured" else _told(measure["comparisons"])
+        lines.append(f"{basis} and a fifth: memory.steady: {suggestion['steady']}{peak}{stated}")
     lines += [f"note: {one_line(text)}" for text in measure["notes"]]
     return "\n".join([*lines, *_written(measure["written"], paint)])
 
@@ -53,6 +54,11 @@ def _table(comparisons: list[Json], paint: Paint) -> list[str]:
             cells[3] = paint(cells[3], "yellow")
         lines.append(("  " + "  ".join([*cells, row[4]])).rstrip())
     return [paint(lines[0], "bold"), *lines[1:]]
+
+
+def _told(comparisons: list[Json]) -> str:
+    told = sum(row["measured"] or 0 for row in comparisons if row["source"] == "engine")
+    return f"the {size(told)} of the engine (more than was in use)"
 
 
 def _is_fine(off: str) -> bool:

@@ -44,8 +44,28 @@ def test_a_written_size_is_never_below_the_measured_and_little_above(count: int)
 def test_what_to_write(
     steady: int | None, peak: int | None, stated_peak: int | None, expected: tuple[str | None, str | None]
 ) -> None:
-    made = suggest(steady, peak, stated_peak)
+    made = suggest(compare(None, None, steady, peak), stated_peak)
     assert (made.steady, made.peak) == expected
+    assert made.basis == "measured"
+
+
+@given(st.builds(Said, *(st.none() | st.integers(0, GIB) for _ in range(3))), st.integers(1, GIB))
+def test_no_less_is_written_than_the_engine_says_it_set_up(said: Said, steady: int) -> None:
+    made = suggest(compare(None, said, steady, steady), None)
+    told = sum(part or 0 for part in (said.weights, said.context, said.compute))
+    assert made.steady is not None
+    assert parse_size(made.steady) >= int(max(told, steady) * 1.2)
+    assert made.basis == ("engine" if told > steady else "measured")
+
+
+def test_buffers_that_short_requests_did_not_touch_are_written_too() -> None:
+    said = Said(weights=200 * MIB, context=256 * MIB, compute=486 * MIB)
+    rows = compare(None, said, 566 * MIB, 570 * MIB)
+    made = suggest(rows, None)
+    assert (made.steady, made.peak, made.basis) == ("1.2GiB", None, "engine")
+    text = measure_text(measure_json(replace(sample(), comparisons=rows, suggestion=made, stated=None)))
+    assert "the 942 MiB of the engine (more than was in use) and a fifth: memory.steady: 1.2GiB" in text
+    assert suggest(compare(None, said, None, None), None).steady is None, "nothing was measured"
 
 
 def test_each_part_is_compared_with_what_the_engine_says_of_it() -> None:
@@ -62,18 +82,19 @@ def test_each_part_is_compared_with_what_the_engine_says_of_it() -> None:
 def sample() -> MeasureDocument:
     estimate = Estimate(40 * GIB, int(2.5 * GIB), 400 * MIB, 0, 100 * MIB, loading=GIB)
     said = Said(weights=40 * GIB, context=int(2.6 * GIB), compute=600 * MIB)
+    comparisons = compare(estimate, said, int(45.4 * GIB), int(45.9 * GIB))
     return MeasureDocument(
         model="chat",
         by="loop",
         seconds=10.0,
         load_seconds=18.2,
-        comparisons=compare(estimate, said, int(45.4 * GIB), int(45.9 * GIB)),
+        comparisons=comparisons,
         committed=int(5.4 * GIB),
         warm=40 * GIB,
         device=GIB,
         fell=int(45.2 * GIB),
         stated=43 * GIB,
-        suggestion=suggest(int(45.4 * GIB), int(45.9 * GIB), None),
+        suggestion=suggest(comparisons, None),
         written=None,
         notes=("a request was not answered (404: no): what it would have taken is not measured",),
     )
@@ -97,7 +118,7 @@ def test_nothing_measured_is_said() -> None:
         sample(),
         comparisons=compare(None, None, None, None),
         committed=None,
-        suggestion=suggest(None, None, None),
+        suggestion=suggest(compare(None, None, None, None), None),
     )
     assert "its memory could not be read" in measure_text(measure_json(blind))
 
