@@ -37,9 +37,7 @@ def measure(
     *,
     write: Annotated[
         bool,
-        Parameter(
-            negative=(), show_default=False, help="Write the measured size and a fifth into the manifest."
-        ),
+        Parameter(negative=(), show_default=False, help="Write the suggested size into the manifest."),
     ] = False,
     seconds: Annotated[
         float,
@@ -54,7 +52,8 @@ def measure(
     Estimate and measurement are shown side by side. The running loop is asked to load it, and to unload it again if
     it was not loaded before; without a loop it is loaded for the measurement and ended. Meanwhile two requests are
     sent, so that buffers are in use. With --write, memory.steady (and memory.peak, if loading takes more) become the
-    measured size and a fifth; no other line of the manifest changes, and a value that models share is refused.
+    measured size, or what the engine says it set up if that is more, and a fifth; no other line of the manifest
+    changes, and a value that models share is refused.
     """
     from reconciler.cli.client import LoopClient, running_url
     from reconciler.render.measure_document import measure_json

@@ -31,23 +31,24 @@ def document(
     preflight: Preflight | None = next((p for p in world.observation.preflights if p.model == name), None)
     digest = next((i.digest for i in world.observation.instances if i.model == name), "")
     entry = next((e for e in world.ledger if (e.model, e.digest) == (name, digest)), None)
+    comparisons = compare(
+        preflight.parts if preflight is not None else None,
+        entry.said if entry is not None else None,
+        measured.steady,
+        measured.peak,
+    )
     return MeasureDocument(
         model=name,
         by="own",
         seconds=seconds,
         load_seconds=load_seconds,
-        comparisons=compare(
-            preflight.parts if preflight is not None else None,
-            entry.said if entry is not None else None,
-            measured.steady,
-            measured.peak,
-        ),
+        comparisons=comparisons,
         committed=measured.committed,
         warm=measured.warm,
         device=measured.device,
         fell=measured.fell,
         stated=stated,
-        suggestion=suggest(measured.steady, measured.peak, None),
+        suggestion=suggest(comparisons, None),
         written=None,
         notes=problems,
     )
@@ -67,8 +68,7 @@ def finished(made: "MeasureDocument", applied: "Applied | None") -> "MeasureDocu
     if applied is None or made.suggestion.steady is None:
         return made
     spec = next(s for s in applied.manifest.models if s.name == made.model)
-    sizes = {row.kind: row.measured for row in made.comparisons}
-    suggestion = suggest(sizes["steady"], sizes["peak"], spec.peak)
+    suggestion = suggest(made.comparisons, spec.peak)
     try:
         edit = plan_edit(Path(applied.source.path), made.model, _values(suggestion), os.environ)
         if edit.after != edit.before:
