@@ -13,11 +13,15 @@ from reconciler.core.types import Preflight
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A process to start: no shell, `env` is added to a cleaned copy of ours."""
+    """A process to start: no shell, `env` is added to a cleaned copy of ours.
+
+    `without` are beginnings of names: such variables of ours are left out of the copy.
+    """
 
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The settings that decide a llama.cpp server's memory, from the manifest's keys, `args` and `env`.
+"""The settings that decide a llama.cpp server's memory, from the manifest's keys, `command`, `args` and `env`.
 
 What is given twice counts as the server takes it: its command line before its environment, the last flag before others.
 """
@@ -7,42 +7,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from reconciler.core.launch import LaunchSpec, LoadMode, Role
-from reconciler.engines import llama_settings
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.engines import llama_settings, llama_values, llama_words
+from reconciler.engines.llama_switches import FALSE, TRUE, load_mode, switched
 from reconciler.memory.gguf.kv import ELEMENT
 
-#: A setting -> its flags and the variable that a `llama-server` reads for it.
+#: A setting -> its flags and the variables that a `llama-server` reads for it, of any age.
 _VALUES: Final = {
-    "context": (("-c", "--ctx-size"), "LLAMA_ARG_CTX_SIZE"),
-    "slots": (("-np", "--parallel"), "LLAMA_ARG_N_PARALLEL"),
-    "batch": (("-b", "--batch-size"), "LLAMA_ARG_BATCH"),
-    "micro_batch": (("-ub", "--ubatch-size"), "LLAMA_ARG_UBATCH"),
-    "key_type": (("-ctk", "--cache-type-k"), "LLAMA_ARG_CACHE_TYPE_K"),
-    "value_type": (("-ctv", "--cache-type-v"), "LLAMA_ARG_CACHE_TYPE_V"),
-    "flash": (("-fa", "--flash-attn"), "LLAMA_ARG_FLASH_ATTN"),
-    "load_mode": (("-lm", "--lm", "--load-mode"), "LLAMA_ARG_LOAD_MODE"),
-    "gpu_layers": (("-ngl", "--gpu-layers", "--n-gpu-layers"), "LLAMA_ARG_N_GPU_LAYERS"),
-    "device": (("-dev", "--device"), "LLAMA_ARG_DEVICE"),
-    "cache_ram": (("-cram", "--cache-ram"), "LLAMA_ARG_CACHE_RAM"),
-    "checkpoints": (("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), "LLAMA_ARG_CTX_CHECKPOINTS"),
-    "projector": (("-mm", "--mmproj"), "LLAMA_ARG_MMPROJ"),
-    "draft": (("-md", "--model-draft"), "LLAMA_ARG_MODEL_DRAFT"),
-    "draft_context": (("-cd", "--ctx-size-draft"), "LLAMA_ARG_CTX_SIZE_DRAFT"),
+    "context": (("-c", "--ctx-size"), ("LLAMA_ARG_CTX_SIZE",)),
+    "slots": (("-np", "--parallel"), ("LLAMA_ARG_N_PARALLEL",)),
+    "batch": (("-b", "--batch-size"), ("LLAMA_ARG_BATCH",)),
+    "micro_batch": (("-ub", "--ubatch-size"), ("LLAMA_ARG_UBATCH",)),
+    "key_type": (("-ctk", "--cache-type-k"), ("LLAMA_ARG_CACHE_TYPE_K",)),
+    "value_type": (("-ctv", "--cache-type-v"), ("LLAMA_ARG_CACHE_TYPE_V",)),
+    "flash": (("-fa", "--flash-attn"), ("LLAMA_ARG_FLASH_ATTN",)),
+    "gpu_layers": (("-ngl", "--gpu-layers", "--n-gpu-layers"), ("LLAMA_ARG_N_GPU_LAYERS",)),
+    "device": (("-dev", "--device"), ("LLAMA_ARG_DEVICE",)),
+    "cache_ram": (("-cram", "--cache-ram"), ("LLAMA_ARG_CACHE_RAM",)),
+    "checkpoints": (("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), ("LLAMA_ARG_CTX_CHECKPOINTS",)),
+    "projector": (("-mm", "--mmproj"), ("LLAMA_ARG_MMPROJ",)),
+    "draft": (
+        ("-md", "--model-draft", "--spec-draft-model"),
+        ("LLAMA_ARG_SPEC_DRAFT_MODEL", "LLAMA_ARG_MODEL_DRAFT"),
+    ),
+    "draft_context": (("-cd", "--ctx-size-draft"), ("LLAMA_ARG_CTX_SIZE_DRAFT",)),
+    "template": (("--chat-template-file",), ("LLAMA_ARG_CHAT_TEMPLATE_FILE",)),
 }
-#: A switch -> its flags and variable; the last one given rules.
-_SWITCHES: Final = {
-    "unified": (("-kvu", "--kv-unified"), "LLAMA_ARG_KV_UNIFIED"),
-    "split": (("-no-kvu", "--no-kv-unified"), "LLAMA_ARG_NO_KV_UNIFIED"),
-    "full_windows": (("--swa-full",), "LLAMA_ARG_SWA_FULL"),
-    "no_repack": (("-nr", "--no-repack"), "LLAMA_ARG_NO_REPACK"),
-    "no_mmap": (("--no-mmap",), "LLAMA_ARG_NO_MMAP"),
-    "mlock": (("--mlock",), "LLAMA_ARG_MLOCK"),
-    "vectors": (("--embeddings", "--embedding", "--rerank", "--reranking"), "LLAMA_ARG_EMBEDDINGS"),
-}
+#: Words for `--flash-attn auto`.
+_AUTO: Final = frozenset({"auto", "-1"})
 _LORA: Final = "--lora"
 _SCALED_LORA: Final = "--lora-scaled"
 _BATCH, _MICRO_BATCH = 2048, 512
 _MIB: Final = 1024 * 1024
+_WRAP: Final = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,57 +70,58 @@ class Settings:
     draft: str | None = None
     draft_tokens: int | None = None
     loras: tuple[str, ...] = ()
+    #: A file with a chat template.
+    template: str | None = None
 
 
 class SettingsError(ValueError):
     """A setting is nothing the size can be worked out with; the message names it."""
 
 
+class RefusedError(SettingsError):
+    """A setting no llama.cpp server starts with; the message says what would be right."""
+
+
 def read_settings(spec: LaunchSpec, args: Sequence[str], *, embedded: bool) -> Settings:
     """Return the settings of a launch. Raises `SettingsError`.
 
-    `args` are the manifest's own, with placeholders filled; the embedded server has no variables.
+    `args` are the manifest's own, with placeholders filled; the embedded server has no variables. The words of
+    `command` come before ours, `args` after them.
     """
     ours = llama_settings.flags(spec, 0)
     if embedded:
-        given = _Given(_words([*ours, *llama_settings.optional_flags(spec), *args]), {})
+        given = _Given(llama_words.pairs([*ours, *llama_settings.optional_flags(spec), *args]), {})
     else:
-        given = _Given(_words([*ours, *args]), {**llama_settings.optional_env(spec), **dict(spec.env)})
-    tokens = given.number("context", None)
-    batch = given.number("batch", _BATCH) or _BATCH
+        own = {**llama_settings.optional_env(spec), **dict(spec.env), **llama_words.assignments(spec.command)}
+        words = [*llama_words.server_words(spec.command), *ours, *args]
+        given = _Given(llama_words.pairs(words), own)
+    batch = given.unsigned("batch", _BATCH)
     cache = given.number("cache_ram", 0) or 0
     return Settings(
-        tokens=tokens or None,
+        tokens=given.number("context", None) or None,
         slots=max(1, given.number("slots", 1) or 1),
-        unified=given.switch("unified") and not given.switch("split"),
+        unified=given.switch("unified"),
         key_type=given.kind("key_type"),
         value_type=given.kind("value_type"),
         batch=batch,
-        micro_batch=min(batch, given.number("micro_batch", _MICRO_BATCH) or _MICRO_BATCH),
-        flash=(given.value("flash") or "auto") not in ("off", "0", "false", "disabled"),
+        # 0 stands for as many as the batch has.
+        micro_batch=min(batch, given.unsigned("micro_batch", _MICRO_BATCH) or batch),
+        flash=given.flash(),
         full_windows=given.switch("full_windows"),
-        load_mode=_load_mode(given),
+        load_mode=given.load_mode(),
         gpu_layers=_gpu_layers(given),
-        repack=not given.switch("no_repack"),
+        repack=given.switch("repack"),
         prompt_cache=None if cache < 0 else cache * _MIB,
         checkpoints=max(0, given.number("checkpoints", llama_settings.CHECKPOINTS) or 0),
-        vectors=spec.role in (Role.EMBEDDING, Role.RERANK) or given.switch("vectors"),
+        vectors=spec.role in (Role.EMBEDDING, Role.RERANK)
+        or given.switch("vectors")
+        or given.switch("scores"),
         projector=given.value("projector"),
         draft=given.value("draft"),
         draft_tokens=given.number("draft_context", None),
         loras=tuple(_adapters(given)),
+        template=given.value("template"),
     )
-
-
-def _words(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return each flag with the word after it, or with what follows its `=`."""
-    pairs = []
-    for i, word in enumerate(words):
-        if word.startswith("-"):
-            name, equals, value = word.partition("=")
-            following = words[i + 1] if i + 1 < len(words) else ""
-            pairs.append((name, value if equals else following))
-    return tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +130,24 @@ class _Given:
     env: Mapping[str, str]
 
     def value(self, setting: str) -> str | None:
-        names, variable = _VALUES[setting]
+        names, variables = _VALUES[setting]
         values = [value for name, value in self.words if name in names]
-        return values[-1] if values else self.env.get(variable)
+        values = values or [self.env[name] for name in reversed(variables) if name in self.env]
+        return values[-1] if values else None
 
     def number(self, setting: str, default: int | None) -> int | None:
         value = self.value(setting)
         if value is None:
             return default
         try:
-            return int(value)
-        except ValueError:
-            raise SettingsError(f"{_VALUES[setting][0][-1]} {value} is not a number") from None
+            return llama_values.whole_number(value)
+        except ValueError as error:
+            raise RefusedError(f"{_VALUES[setting][0][-1]} {value} {error}") from None
+
+    def unsigned(self, setting: str, default: int) -> int:
+        """Return a number as llama.cpp takes it over: one below 0 becomes a very large one."""
+        number = self.number(setting, default)
+        return (default if number is None else number) % _WRAP
 
     def kind(self, setting: str) -> str:
         value = self.value(setting) or "f16"
@@ -151,11 +155,21 @@ class _Given:
             raise SettingsError(f"{_VALUES[setting][0][-1]} {value} is not a cache type")
         return value
 
+    def flash(self) -> bool:
+        value = self.value("flash") or "auto"
+        if value not in TRUE | FALSE | _AUTO:
+            raise RefusedError(f"--flash-attn {value} is none of on, off, auto")
+        return value not in FALSE
+
     def switch(self, setting: str) -> bool:
-        names, variable = _SWITCHES[setting]
-        if any(name in names for name, _ in self.words):
-            return True
-        return self.env.get(variable, "0").lower() in ("1", "true", "on", "enabled")
+        found = switched(setting, self.words, self.env)
+        return setting == "repack" if found is None else found
+
+    def load_mode(self) -> str:
+        mode = load_mode(self.words, self.env)
+        if mode not in llama_values.LOAD_MODES:
+            raise SettingsError(f"--load-mode {mode} is none of {', '.join(sorted(llama_values.LOAD_MODES))}")
+        return mode
 
 
 def _adapters(given: _Given) -> Iterator[str]:
@@ -172,14 +186,3 @@ def _gpu_layers(given: _Given) -> int | None:
         return 0
     value = given.value("gpu_layers")
     return int(value) if value is not None and value.isdecimal() else None
-
-
-def _load_mode(given: _Given) -> str:
-    mode = given.value("load_mode")
-    if mode is not None:
-        return mode
-    if given.switch("no_mmap"):
-        return "mlock" if given.switch("mlock") else "none"
-    if given.switch("mlock"):
-        return "mmap+mlock"
-    return LoadMode.AUTO.value

@@ -14,7 +14,7 @@ _FLOAT: Final = 4
 _HALF: Final = 2
 _MIB: Final = 1024 * 1024
 #: Interpreter, libraries' data, threads and their stacks, one request.
-_BASE: Final = 16 * _MIB
+_BASE: Final = 20 * _MIB
 #: Threads and buffers for the requests of one more slot.
 _SLOT: Final = 3 * _MIB // 2
 #: What a token of the vocabulary takes in the tables for text to tokens and back, and a merge of two besides.
@@ -63,7 +63,7 @@ class Work:
 def compute_bytes(shape: ModelShape, work: Work) -> int:
     """Return the bytes of the compute and output buffers."""
     results = work.results * _vocabulary(shape) if _has_logits(shape) else 0
-    batch = work.cache.micro_batch
+    batch = _rounded(work.cache)
     widest = max(_feed_forward(shape), _attention(shape), _state(shape))
     graph = batch * widest
     last = batch * 5 * shape.embedding + results
@@ -85,6 +85,12 @@ def fixed_bytes(shape: ModelShape, work: Work, merges: int) -> int:
         # The output buffer, made for one result a slot, grows to a batch of them.
         grown = _FLOAT * work.results * (vocabulary + shape.embedding)
     return _BASE + _SLOT * work.cache.slots + tables + _CELL * sum(cells(shape, work.cache)) + copies + grown
+
+
+def _rounded(cache: Cache) -> int:
+    """Return the tokens of a micro-batch, which are as many for each pool."""
+    pools = 1 if cache.unified else cache.slots
+    return -(-cache.micro_batch // pools) * pools
 
 
 def unknown_compute_bytes(weights: int) -> int:

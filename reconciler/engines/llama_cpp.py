@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +16,15 @@ from reconciler.engines import (
     llama_errors,
     llama_estimate,
     llama_log,
+    llama_problems,
     llama_settings,
     placeholders,
     programs,
 )
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.engines.health import ask_health
-from reconciler.engines.llama_args import SettingsError, read_settings
-from reconciler.engines.llama_flags import FlagError, parse
+from reconciler.engines.llama_args import RefusedError, SettingsError, read_settings
+from reconciler.engines.llama_flags import FlagError, verify
 from reconciler.engines.llama_probe import call_once
 from reconciler.memory.gguf import Weights, WeightsError, find_weights
 
@@ -37,6 +38,10 @@ _NO_SERVER: Final = (
 def _hint(missing: str, instead: str = "") -> str:
     """Return what is missing for a size, and what to write; one sentence."""
     return f"{missing}: give {f'{instead}, or ' if instead else ''}memory.steady"
+
+
+#: What we inherit of these would decide the server's memory, known neither to the estimate nor to the digest.
+_NOT_INHERITED: Final = ("GGML_", "LLAMA_ARG_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,17 @@ def _find_server(spec: LaunchSpec) -> _Server | None:
     return None
 
 
+def _filled(spec: LaunchSpec, port: int) -> LaunchSpec:
+    """Return the launch with its placeholders filled in."""
+    values = {"port": str(port), "model": spec.model, "weights": spec.weights or ""}
+    return replace(
+        spec,
+        command=tuple(placeholders.fill(word, values) for word in spec.command),
+        args=tuple(placeholders.fill(word, values) for word in spec.args),
+        env=tuple((name, placeholders.fill(value, values)) for name, value in spec.env),
+    )
+
+
 class LlamaCpp:
     """Serves one GGUF file."""
 
@@ -71,6 +87,7 @@ class LlamaCpp:
 
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether server and weights are there and how many bytes it takes once loaded. Reads files."""
+        spec = _filled(spec, 0)
         if problem := self._problem(spec):
             return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
         if spec.weights is None:
@@ -86,15 +103,15 @@ class LlamaCpp:
         server = _find_server(spec)
         embedded = server is not None and server.embedded
         build = llama_build.build(spec, server.argv if server else (), embedded=embedded)
-        values = {"port": "0", "model": spec.model, "weights": spec.weights or ""}
-        args = [placeholders.fill(word, values) for word in spec.args]
         try:
-            settings = read_settings(spec, args, embedded=embedded)
+            settings = read_settings(spec, spec.args, embedded=embedded)
+            if problem := llama_problems.why_not(spec, settings, weights, embedded=embedded):
+                return Preflight(spec.model, Reason.NOT_STARTABLE, problem, build=build)
             sized = llama_estimate.size(spec, settings, weights, llama_build.place(settings, new=embedded))
+        except (RefusedError, WeightsError) as error:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, str(error), build=build)
         except SettingsError as error:
             return Preflight(spec.model, message=_hint(str(error)), build=build)
-        except WeightsError as error:
-            return Preflight(spec.model, Reason.NOT_STARTABLE, str(error), build=build)
         return Preflight(
             spec.model,
             message=_hint(sized.missing, sized.instead) if sized.missing else "",
@@ -114,16 +131,14 @@ class LlamaCpp:
             return programs.why_not(spec, spec.command[0]) if spec.command else _NO_SERVER
         if server.embedded:
             try:
-                parse(spec.args)
+                verify(spec.args)
             except FlagError as error:
                 return f"the embedded llama.cpp server does not take these args: {error}"
         return None
 
     def command(self, spec: LaunchSpec, port: int) -> Command:
         """Return the server's command line. Of a setting given twice, the manifest's `args` and `env` rule."""
-        values = {"port": str(port), "model": spec.model, "weights": spec.weights or ""}
-        args = [placeholders.fill(word, values) for word in spec.args]
-        own = {name: placeholders.fill(value, values) for name, value in spec.env}
+        spec = _filled(spec, port)
         server = _find_server(spec) or _Server(spec.command or ("llama-server",), embedded=False)
         argv = [*server.argv, *llama_settings.flags(spec, port)]
         env = dict(llama_settings.COMMON_ENV)
@@ -131,7 +146,7 @@ class LlamaCpp:
             argv += llama_settings.optional_flags(spec)
         else:
             env |= llama_settings.optional_env(spec)
-        return Command((*argv, *args), spec.cwd, {**env, **own})
+        return Command((*argv, *spec.args), spec.cwd, {**env, **dict(spec.env)}, without=_NOT_INHERITED)
 
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         """Ask the health address; once it says yes, let the model do one token's work."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from reconciler.engines import llama_values
 from reconciler.memory.regular import read_regular
 
 #: Bytes of a chat template; the longest known ones have some 20 KiB.
@@ -30,6 +31,13 @@ class Flag:
     names: tuple[str, ...]
     apply: Callable[[Params, Library, str], None]
     switch: bool = False
+    #: Raises `ValueError` for a value that `apply` would refuse; needs no library.
+    check: Callable[[str], object] = str
+
+
+def canonical(name: str) -> str:
+    """Return a flag's usual spelling: as in `llama-server`, `_` counts as `-` in a long one."""
+    return name.replace("_", "-") if name.startswith("--") else name
 
 
 def parse(argv: Sequence[str]) -> list[tuple[Flag, str]]:
@@ -38,7 +46,7 @@ def parse(argv: Sequence[str]) -> list[tuple[Flag, str]]:
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
-        flag = FLAGS.get(name)
+        flag = FLAGS.get(canonical(name))
         if flag is None:
             raise FlagError(_unknown(word))
         if flag.switch:
@@ -55,6 +63,15 @@ def parse(argv: Sequence[str]) -> list[tuple[Flag, str]]:
     return result
 
 
+def verify(argv: Sequence[str]) -> None:
+    """Raise `FlagError` for a flag or value that `apply` would refuse; reads no file and needs no library."""
+    for flag, value in parse(argv):
+        try:
+            flag.check(value)
+        except ValueError as error:
+            raise FlagError(f"{flag.names[0]} {value}: {error}") from error
+
+
 def apply(argv: Sequence[str], params: Params, library: Library) -> None:
     """Set `params` as `argv` says; of a flag given twice the last one rules. Raises `FlagError`."""
     for flag, value in parse(argv):
@@ -65,7 +82,7 @@ def apply(argv: Sequence[str], params: Params, library: Library) -> None:
 
 
 def _unknown(word: str) -> str:
-    near = difflib.get_close_matches(word.partition("=")[0], FLAGS, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(canonical(word.partition("=")[0]), FLAGS, n=1, cutoff=0.6)
     hint = f"; the nearest is {near[0]}" if near else ""
     return f"unknown flag {word}{hint}"
 
@@ -75,7 +92,7 @@ def _text(field: str) -> Callable[[Params, Library, str], None]:
 
 
 def _number(field: str) -> Callable[[Params, Library, str], None]:
-    return lambda params, _, value: _set(params, field, int(value))
+    return lambda params, _, value: _set(params, field, llama_values.whole_number(value))
 
 
 def _real(field: str) -> Callable[[Params, Library, str], None]:
@@ -88,15 +105,21 @@ def _switch(field: str, setting: bool) -> Callable[[Params, Library, str], None]
 
 def _choice(field: str, enum: str, members: Mapping[str, str]) -> Callable[[Params, Library, str], None]:
     def put(params: Params, library: Library, value: str) -> None:
-        _set(params, field, getattr(getattr(library, enum), _one_of(members, value)))
+        _set(params, field, getattr(getattr(library, enum), llama_values.one_of(members, value)))
 
     return put
 
 
-def _one_of(members: Mapping[str, str], value: str) -> str:
-    if value not in members:
-        raise ValueError(f"must be one of {', '.join(sorted(members))}")
-    return members[value]
+def _integer(names: tuple[str, ...], field: str) -> Flag:
+    return Flag(names, _number(field), check=llama_values.whole_number)
+
+
+def _named(names: tuple[str, ...], field: str, enum: str, members: Mapping[str, str]) -> Flag:
+    return Flag(names, _choice(field, enum, members), check=llama_values.among(members))
+
+
+def _seed(params: Params, _: Library, value: str) -> None:
+    params.sampling.seed = llama_values.seed_number(value)
 
 
 def _set(params: Params, field: str, value: object) -> None:
@@ -115,7 +138,7 @@ def _host(params: Params, _: Library, value: str) -> None:
 
 
 def _load_mode(params: Params, library: Library, value: str) -> None:
-    name = _one_of(_LOAD_MODES, value)
+    name = llama_values.one_of(llama_values.LOAD_MODES, value)
     if hasattr(params, "load_mode"):
         params.load_mode = getattr(library.llama_load_mode, name)
     else:  # wheels before autumn 2026
@@ -124,7 +147,7 @@ def _load_mode(params: Params, library: Library, value: str) -> None:
 
 
 def _gpu_layers(params: Params, _: Library, value: str) -> None:
-    params.n_gpu_layers = {"auto": -1, "all": -2}.get(value) or int(value)
+    params.n_gpu_layers = llama_values.layers(value)
 
 
 def _rerank(params: Params, library: Library, _: str) -> None:
@@ -149,93 +172,67 @@ def _api_key(params: Params, _: Library, value: str) -> None:
 
 
 def _timeout(params: Params, _: Library, value: str) -> None:
-    params.timeout_read = params.timeout_write = int(value)
+    params.timeout_read = params.timeout_write = llama_values.whole_number(value)
 
 
 def _lora(params: Params, library: Library, value: str) -> None:
-    params.lora_adapters = [*params.lora_adapters, library.CommonAdapterLoraInfo(value, 1.0)]
+    adapters = [library.CommonAdapterLoraInfo(file, 1.0) for file in value.split(",") if file]
+    params.lora_adapters = [*params.lora_adapters, *adapters]
 
 
 def _fit(params: Params, _: Library, value: str) -> None:
-    params.fit_params = _one_of({"on": "on", "off": "off"}, value) == "on"
+    params.fit_params = llama_values.one_of(llama_values.FITS, value) == "on"
 
 
 def _alias(params: Params, _: Library, value: str) -> None:
     params.model_alias = set(value.split(","))
 
 
-_LOAD_MODES: Final = {
-    "auto": "LLAMA_LOAD_MODE_AUTO",
-    "none": "LLAMA_LOAD_MODE_NONE",
-    "mmap": "LLAMA_LOAD_MODE_MMAP",
-    "mlock": "LLAMA_LOAD_MODE_MLOCK",
-    "mmap+mlock": "LLAMA_LOAD_MODE_MMAP_MLOCK",
-    "dio": "LLAMA_LOAD_MODE_DIRECT_IO",
-}
-_CACHE_TYPES: Final = {
-    name: f"GGML_TYPE_{name.upper()}"
-    for name in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-}
-_POOLINGS: Final = {
-    name: f"LLAMA_POOLING_TYPE_{name.upper()}" for name in ("none", "mean", "cls", "last", "rank")
-}
-_FLASH: Final = {
-    "on": "LLAMA_FLASH_ATTN_TYPE_ENABLED",
-    "off": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
-    "auto": "LLAMA_FLASH_ATTN_TYPE_AUTO",
-}
-_SPLITS: Final = {name: f"LLAMA_SPLIT_MODE_{name.upper()}" for name in ("none", "layer", "row", "tensor")}
-_REASONING: Final = {
-    "none": "COMMON_REASONING_FORMAT_NONE",
-    "auto": "COMMON_REASONING_FORMAT_AUTO",
-    "deepseek": "COMMON_REASONING_FORMAT_DEEPSEEK",
-    "deepseek-legacy": "COMMON_REASONING_FORMAT_DEEPSEEK_LEGACY",
-}
-
 _VALUES: Final = (
     Flag(("-m", "--model"), _text("model.path")),
     Flag(("-mm", "--mmproj"), _text("mmproj.path")),
     Flag(("--host",), _host),
-    Flag(("--port",), _number("port")),
-    Flag(("-c", "--ctx-size"), _number("n_ctx")),
-    Flag(("-np", "--parallel"), _number("n_parallel")),
-    Flag(("-n", "--predict", "--n-predict"), _number("n_predict")),
-    Flag(("-b", "--batch-size"), _number("n_batch")),
-    Flag(("-ub", "--ubatch-size"), _number("n_ubatch")),
-    Flag(("-t", "--threads"), _number("cpuparams.n_threads")),
-    Flag(("-tb", "--threads-batch"), _number("cpuparams_batch.n_threads")),
-    Flag(("--threads-http",), _number("n_threads_http")),
-    Flag(("-ngl", "--gpu-layers", "--n-gpu-layers"), _gpu_layers),
-    Flag(("-sm", "--split-mode"), _choice("split_mode", "llama_split_mode", _SPLITS)),
-    Flag(("-mg", "--main-gpu"), _number("main_gpu")),
-    Flag(("-ctk", "--cache-type-k"), _choice("cache_type_k", "ggml_type", _CACHE_TYPES)),
-    Flag(("-ctv", "--cache-type-v"), _choice("cache_type_v", "ggml_type", _CACHE_TYPES)),
-    Flag(("-fa", "--flash-attn"), _choice("flash_attn_type", "llama_flash_attn_type", _FLASH)),
-    Flag(("-lm", "--lm", "--load-mode"), _load_mode),
-    Flag(("-fit", "--fit"), _fit),
+    _integer(("--port",), "port"),
+    _integer(("-c", "--ctx-size"), "n_ctx"),
+    _integer(("-np", "--parallel"), "n_parallel"),
+    _integer(("-n", "--predict", "--n-predict"), "n_predict"),
+    _integer(("-b", "--batch-size"), "n_batch"),
+    _integer(("-ub", "--ubatch-size"), "n_ubatch"),
+    _integer(("-t", "--threads"), "cpuparams.n_threads"),
+    _integer(("-tb", "--threads-batch"), "cpuparams_batch.n_threads"),
+    _integer(("--threads-http",), "n_threads_http"),
+    Flag(("-ngl", "--gpu-layers", "--n-gpu-layers"), _gpu_layers, check=llama_values.layers),
+    _named(("-sm", "--split-mode"), "split_mode", "llama_split_mode", llama_values.SPLITS),
+    _integer(("-mg", "--main-gpu"), "main_gpu"),
+    _named(("-ctk", "--cache-type-k"), "cache_type_k", "ggml_type", llama_values.CACHE_TYPES),
+    _named(("-ctv", "--cache-type-v"), "cache_type_v", "ggml_type", llama_values.CACHE_TYPES),
+    _named(("-fa", "--flash-attn"), "flash_attn_type", "llama_flash_attn_type", llama_values.FLASH),
+    Flag(("-lm", "--lm", "--load-mode"), _load_mode, check=llama_values.among(llama_values.LOAD_MODES)),
+    Flag(("-fit", "--fit"), _fit, check=llama_values.among(llama_values.FITS)),
     Flag(("-a", "--alias"), _alias),
     Flag(("--api-key",), _api_key),
-    Flag(("--pooling",), _choice("pooling_type", "llama_pooling_type", _POOLINGS)),
-    Flag(("-cram", "--cache-ram"), _number("cache_ram_mib")),
-    Flag(("-ctxcp", "--ctx-checkpoints"), _number("n_ctx_checkpoints")),
-    Flag(("--cache-reuse",), _number("n_cache_reuse")),
-    Flag(("-lv", "--verbosity", "--log-verbosity"), _number("verbosity")),
+    _named(("--pooling",), "pooling_type", "llama_pooling_type", llama_values.POOLINGS),
+    _integer(("-cram", "--cache-ram"), "cache_ram_mib"),
+    _integer(("-ctxcp", "--ctx-checkpoints"), "n_ctx_checkpoints"),
+    _integer(("--cache-reuse",), "n_cache_reuse"),
+    _integer(("-lv", "--verbosity", "--log-verbosity"), "verbosity"),
     Flag(("--slot-save-path",), _slot_save_path),
-    Flag(("--sleep-idle-seconds",), _number("sleep_idle_seconds")),
-    Flag(("-to", "--timeout"), _timeout),
-    Flag(("--sse-ping-interval",), _number("sse_ping_interval")),
+    _integer(("--sleep-idle-seconds",), "sleep_idle_seconds"),
+    Flag(("-to", "--timeout"), _timeout, check=llama_values.whole_number),
+    _integer(("--sse-ping-interval",), "sse_ping_interval"),
     Flag(("--lora",), _lora),
     Flag(("--chat-template",), _text("chat_template")),
     Flag(("--chat-template-file",), _chat_template_file),
-    Flag(("--reasoning-format",), _choice("reasoning_format", "common_reasoning_format", _REASONING)),
-    Flag(("-s", "--seed"), _number("sampling.seed")),
-    Flag(("--temp", "--temperature"), _real("sampling.temp")),
-    Flag(("--top-k",), _number("sampling.top_k")),
-    Flag(("--top-p",), _real("sampling.top_p")),
-    Flag(("--min-p",), _real("sampling.min_p")),
+    _named(("--reasoning-format",), "reasoning_format", "common_reasoning_format", llama_values.REASONINGS),
+    Flag(("-s", "--seed"), _seed, check=llama_values.seed_number),
+    Flag(("--temp", "--temperature"), _real("sampling.temp"), check=float),
+    _integer(("--top-k",), "sampling.top_k"),
+    Flag(("--top-p",), _real("sampling.top_p"), check=float),
+    Flag(("--min-p",), _real("sampling.min_p"), check=float),
 )
 _SWITCHES: Final = (
     Flag(("-kvu", "--kv-unified"), _switch("kv_unified", True), switch=True),
+    Flag(("-no-kvu", "--no-kv-unified"), _switch("kv_unified", False), switch=True),
     Flag(("--embeddings", "--embedding"), _switch("embedding", True), switch=True),
     Flag(("--rerank", "--reranking"), _rerank, switch=True),
     Flag(("--warmup",), _switch("warmup", True), switch=True),
@@ -245,6 +242,7 @@ _SWITCHES: Final = (
     Flag(("--no-slots",), _switch("endpoint_slots", False), switch=True),
     Flag(("--props",), _switch("endpoint_props", True), switch=True),
     Flag(("--swa-full",), _switch("swa_full", True), switch=True),
+    Flag(("--repack",), _switch("no_extra_bufts", False), switch=True),
     Flag(("-nr", "--no-repack"), _switch("no_extra_bufts", True), switch=True),
     Flag(("-nkvo", "--no-kv-offload"), _switch("no_kv_offload", True), switch=True),
     Flag(("--jinja",), _switch("use_jinja", True), switch=True),

@@ -1,24 +1,43 @@
 """From a launch to llama.cpp's settings: which flags, which environment, how much context in bytes."""
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import psutil
 
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
+from reconciler.engines import llama_switches, llama_words
 from reconciler.engines.base import Finding
 
 #: Settings that the manager needs to know, so they have keys of their own in the manifest.
 _OWNED: Final = {
-    ("-m", "--model"): "the weights are stated as `weights:`",
+    (
+        "-m",
+        "--model",
+        "-mu",
+        "--model-url",
+        "-hf",
+        "-hfr",
+        "--hf-repo",
+        "-dr",
+        "--docker-repo",
+    ): "the weights are stated as `weights:`",
     ("--host", "--port"): "the address is chosen by reconcile; a fixed port is stated as `port:`",
-    ("-c", "--ctx-size"): "the context is stated as `context.max_tokens`, for each of `context.slots`",
+    (
+        "-c",
+        "--ctx-size",
+        "--kv-unified-per-slot",
+    ): "the context is stated as `context.max_tokens`, for each of `context.slots`",
     ("-np", "--parallel"): "the number of requests side by side is stated as `context.slots`",
 }
 _CACHE_TYPES: Final = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 #: Threads that wait for each other sleep instead of spinning. Spinning is a little faster on an idle machine, but
 #: with a second busy model it takes the cores from the thread waited for: 1-3 instead of 17-44 tokens a second.
 COMMON_ENV: Final = {"OMP_WAIT_POLICY": "passive"}
+#: `LLAMA_MAX_SEQ`, and what llama.cpp's number of tokens has room for.
+_MOST_SLOTS: Final = 256
+_MOST_TOKENS: Final = 2**31 - 1
 _VECTORS: Final = (Role.EMBEDDING, Role.RERANK)
 #: An embedding's input must fit one physical batch. Larger batches cost compute buffers, so there is a bound.
 _LEAST_BATCH: Final = 512
@@ -36,16 +55,33 @@ def check(spec: LaunchSpec) -> tuple[Finding, ...]:
     findings = []
     if spec.weights is None:
         findings.append(Finding(("weights",), "this engine needs weights", "weights: path/to/model.gguf"))
-    for word in spec.args:
-        for names, message in _OWNED.items():
-            if word.partition("=")[0] in names:
-                findings.append(Finding(("args",), f"{word} cannot be given here", message))
+    findings += _owned(("command",), llama_words.server_words(spec.command))
+    findings += _owned(("args",), spec.args)
+    findings += _unclear(spec)
     if spec.cache_type not in _CACHE_TYPES:
         message = f"{spec.cache_type!r} is not a cache type"
         findings.append(Finding(("context", "cache_type"), message, f"one of {', '.join(_CACHE_TYPES)}"))
-    if spec.slots < 1:
-        findings.append(Finding(("context", "slots"), "must be at least 1"))
+    if not 1 <= spec.slots <= _MOST_SLOTS:
+        findings.append(Finding(("context", "slots"), f"must be at least 1 and at most {_MOST_SLOTS}"))
+    if spec.context_tokens is not None and spec.context_tokens * spec.slots > _MOST_TOKENS:
+        message = f"all slots together may have {_MOST_TOKENS} tokens"
+        findings.append(Finding(("context", "max_tokens"), message, "make it or context.slots smaller"))
     return tuple(findings)
+
+
+def _owned(path: tuple[str, ...], words: Sequence[str]) -> Iterator[Finding]:
+    """Yield the flags that are set by keys of their own."""
+    for name, _ in llama_words.pairs(words):
+        for names, message in _OWNED.items():
+            if name in names:
+                yield Finding(path, f"{name} cannot be given here", message)
+
+
+def _unclear(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield the switches whose value llama.cpp takes neither for yes nor for no: it would end or pass them over."""
+    for name, value in spec.env:
+        if name in llama_switches.VARIABLES and value not in llama_switches.TRUE | llama_switches.FALSE:
+            yield Finding(("env", name), f"{value!r} is neither yes nor no to llama.cpp", "write 1 or 0")
 
 
 def stated_context_bytes(spec: LaunchSpec, tokens: int | None) -> int | None:

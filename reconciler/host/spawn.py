@@ -21,8 +21,9 @@ _SERVICE_MANAGER: Final = frozenset(
 
 
 def child_environment(own: Mapping[str, str], command: Command, marks: Mapping[str, str]) -> dict[str, str]:
-    """Return our environment without what is meant for us alone, then the command's own, then the marks."""
-    kept = {k: v for k, v in own.items() if not k.startswith(_OURS) and k not in _SERVICE_MANAGER}
+    """Return our environment without what is meant for us alone or left out, then the command's own, then the marks."""
+    out = (_OURS, *command.without)
+    kept = {k: v for k, v in own.items() if not k.startswith(out) and k not in _SERVICE_MANAGER}
     return {**kept, **command.env, **marks}
 
 

@@ -14,6 +14,7 @@ from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.types import Reason
 from reconciler.engines import llama_settings, registry
 from reconciler.engines.base import Readiness
+from reconciler.host.spawn import child_environment
 from tiny_gguf import write_llama
 
 ENGINE = registry.get("llama.cpp")
@@ -144,15 +145,25 @@ def test_findings(name: str) -> None:
 
 def test_what_to_give_for_a_size_is_one_sentence(tmp_path: Path) -> None:
     weights = str(write_llama(tmp_path / "m.gguf"))
-    for args, message in {
-        (
-            "--cache-ram",
-            "-1",
-        ): "--cache-ram has no bound, so the size has none: give --cache-ram N (MiB), or memory.steady",
-        ("-ub", "many"): "--ubatch-size many is not a number: give memory.steady",
-    }.items():
-        found = ENGINE.preflight(replace(BARE, weights=weights, args=args))
-        assert (found.reason, found.message, found.steady) == (None, message, None)
+    found = ENGINE.preflight(replace(BARE, weights=weights, args=("--cache-ram", "-1")))
+    message = "--cache-ram has no bound, so the size has none: give --cache-ram N (MiB), or memory.steady"
+    assert (found.reason, found.message, found.steady) == (None, message, None)
+
+
+def test_the_servers_memory_does_not_hang_on_variables_of_ours(server: str) -> None:
+    for command in ((), (server,)):
+        spec = replace(BARE, command=command, env=(("LLAMA_ARG_CACHE_RAM", "7"), ("GGML_X", "1")))
+        made = ENGINE.command(spec, 1)
+        ours = {
+            "LLAMA_ARG_UBATCH": "9",
+            "GGML_CUDA_ENABLE_UNIFIED_MEMORY": "1",
+            "LLAMA_API_KEY": "k",
+            "HOME": "/h",
+        }
+        environment = child_environment(ours, made, {})
+        assert environment.keys() & ours.keys() == {"LLAMA_API_KEY", "HOME"}
+        # What the model's own `env` states stays.
+        assert (environment["LLAMA_ARG_CACHE_RAM"], environment["GGML_X"]) == ("7", "1")
 
 
 def test_what_cannot_start_is_said_before_anything_is_stopped(tmp_path: Path, server: str) -> None:

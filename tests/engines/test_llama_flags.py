@@ -1,11 +1,12 @@
 """The command line of the embedded server: each flag sets what it says, and nothing unknown passes."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reconciler.engines.llama_flags import FLAGS, FlagError, apply, parse
+from reconciler.engines.llama_flags import FLAGS, FlagError, apply, parse, verify
 
 xllamacpp = pytest.importorskip("xllamacpp")
 
@@ -54,6 +55,12 @@ SETTINGS = [
     (("--api-key", "a,b"), "api_keys", ["a", "b"]),
     (("--no-ui",), "ui", False),
     (("-c", "1", "-c", "2"), "n_ctx", 2),
+    (("-c", "+2"), "n_ctx", 2),
+    (("--ctx_size", "2"), "n_ctx", 2),
+    (("--swa_full",), "swa_full", True),
+    (("--no-repack", "--repack"), "no_extra_bufts", False),
+    (("-kvu", "-no-kvu"), "kv_unified", False),
+    (("-s", "4294967295"), "sampling.seed", 4294967295),
 ]
 
 
@@ -92,7 +99,7 @@ BAD = {
     "unknown flag stray": ["stray"],
     "--port needs a value": ["--port"],
     "--metrics takes no value": ["--metrics=1"],
-    "--port x: invalid literal": ["--port", "x"],
+    "--port x: is not a whole number": ["--port", "x"],
     "-ctk f17: must be one of bf16, f16": ["-ctk", "f17"],
     "-fa yes: must be one of auto, off, on": ["-fa", "yes"],
     "--chat-template-file /none": ["--chat-template-file", "/none"],
@@ -118,3 +125,37 @@ def test_older_wheels_are_set_by_their_own_fields() -> None:
     old = SimpleNamespace(hostname="", use_mmap=True, use_mlock=False)
     apply(["--host", "::1", "-lm", "mlock"], old, SimpleNamespace())
     assert (old.hostname, old.use_mmap, old.use_mlock) == ("::1", False, True)
+
+
+def test_several_adapters_are_split_at_commas() -> None:
+    params = applied("--lora", "/a,/b", "--lora", "/c")
+    assert [adapter.path for adapter in params.lora_adapters] == ["/a", "/b", "/c"]
+
+
+EDGES = [
+    "0",
+    "-1",
+    "2147483647",
+    "2147483648",
+    "-2147483648",
+    "-2147483649",
+    "4294967295",
+    "4294967296",
+    "1_0",
+]
+EDGES += ["", " 1", "1.5", "x", "on", "auto", "none", "f16"]
+
+
+@pytest.mark.parametrize("name", sorted({flag.names[0] for flag in FLAGS.values() if not flag.switch}))
+def test_a_value_is_refused_before_the_start_or_taken_by_the_library(name: str) -> None:
+    # A file is looked for where the server will run.
+    for value in EDGES if name != "--chat-template-file" else ():
+        assert complaint(verify, name, value) == complaint(applied, name, value)
+
+
+def complaint(take: Callable[..., object], name: str, value: str) -> str:
+    try:
+        take(*((name, value) if take is applied else ([name, value],)))
+    except FlagError as error:
+        return str(error)
+    return ""

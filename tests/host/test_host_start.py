@@ -14,7 +14,7 @@ import pytest
 from reconciler.engines.base import Command
 from reconciler.host import Process, StartError, alive, host, identify
 from reconciler.host.identity import read_environ
-from reconciler.host.spawn import spawn
+from reconciler.host.spawn import child_environment, spawn
 from support import FAKE, get_json
 
 from .conftest import Bench
@@ -55,6 +55,13 @@ async def test_what_is_meant_for_us_alone_is_not_passed_on(
         f"RECONCILER_OWNER={bench.host.owner}",
     ]
     assert f"PATH={os.environ['PATH']}".encode() in environ
+
+
+def test_a_command_leaves_out_variables_of_ours_but_keeps_its_own() -> None:
+    ours = {"A_ONE": "1", "A_TWO": "2", "BEST": "3", "RECONCILER_X": "4"}
+    command = Command(("x",), "/", {"A_TWO": "own"}, without=("A_", "NONE"))
+    assert child_environment(ours, command, {"M": "m"}) == {"BEST": "3", "A_TWO": "own", "M": "m"}
+    assert child_environment(ours, Command(("x",), "/"), {}).keys() == {"A_ONE", "A_TWO", "BEST"}
 
 
 async def test_a_process_leads_its_own_session_reads_nothing_and_inherits_no_descriptor(bench: Bench) -> None:

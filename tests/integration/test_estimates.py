@@ -1,5 +1,7 @@
 """Real llama.cpp servers hold what was predicted of them, and never more. The benchmark `estimates` tries far more."""
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +10,10 @@ import pytest
 from llama_measured import MIB, Outcome, measure
 from random_gguf import RandomModel, write_random
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
-from reconciler.engines import llama_build
+from reconciler.core.types import Reason
+from reconciler.engines import llama_build, registry
 from reconciler.engines.llama_estimate import Place
+from support import free_port
 
 pytest.importorskip("xllamacpp")
 pytestmark = pytest.mark.engine
@@ -31,6 +35,8 @@ CASES = {
     "windows, four slots": (WINDOWED, LoadMode.MMAP, 1024, 4, ()),
     "windows, one pool": (WINDOWED, LoadMode.MMAP, 1024, 2, ("-kvu",)),
     "rearranged weights": (REARRANGED, LoadMode.MMAP, 768, 1, ()),
+    "a micro-batch as large as the batch": (TINY, LoadMode.MMAP, 2048, 1, ("-ub", "0")),
+    "a batch as large as the context": (TINY, LoadMode.MMAP, 2048, 1, ("-b", "-1")),
     "states": (MAMBA, LoadMode.MMAP, 1024, 2, ()),
 }
 
@@ -97,3 +103,39 @@ def test_vectors_hold_the_results_of_a_whole_batch(folder: Path, tmp_path: Path)
     check(outcome)
     # Twice 16000 results for each of 1024 tokens: where they are computed, and where they are handed out.
     assert outcome.filled.committed > 2 * 16000 * 1024 * 4
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], int]] = {
+    "quantised values without flash attention": (("-fa", "off", "-ctv", "q8_0"), 1),
+    "heads that fill no block": (("-ctk", "q8_0"), 1),
+    "a batch of one": (("-b", "1"), 1),
+    "a batch smaller than the slots": (("-b", "8"), 16),
+    "a model as projector": (("--mmproj", "tiny.gguf"), 1),
+    "a model as adapter": (("--lora", "tiny.gguf"), 1),
+    "a name that is none": (("-fa", "banana"), 1),
+    "more slots than there are": ((), 257),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_would_really_end(folder: Path, tmp_path: Path, name: str) -> None:
+    args, slots = REFUSED[name]
+    weights = folder / "tiny.gguf"
+    if not weights.exists():
+        write_random(TINY, folder)
+    spec = LaunchSpec(
+        "m", "llama.cpp", weights=str(weights), context_tokens=256, slots=slots, cwd=str(folder), args=args
+    )
+    engine = registry.get("llama.cpp")
+    assert engine.check(spec) or engine.preflight(spec).reason == Reason.NOT_STARTABLE
+    command = engine.command(spec, free_port())
+    with (tmp_path / "log").open("wb") as log:
+        done = subprocess.run(
+            command.argv,
+            cwd=command.cwd,
+            env={**os.environ, **command.env},
+            stdout=log,
+            stderr=log,
+            timeout=60,
+        )
+    assert done.returncode != 0
