@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reconciler.core import book
-from reconciler.core.account import breakdown
 from reconciler.core.diff import Row, compare
-from reconciler.core.memory import Estimate, Memory
+from reconciler.core.memory import Estimate
 from reconciler.core.plan import plan
 from reconciler.core.shares import Files
-from reconciler.core.types import Account, Instance, Manifest, Preflight, Residency, World
+from reconciler.core.types import Account, Instance, Manifest, Observation, Preflight, Residency, World
 from reconciler.render.budget_bar import bar
 from reconciler.render.budget_fit import beside, bytes_of, most_of, sum_once, together, two_largest
 from reconciler.render.budget_shapes import (
@@ -21,6 +20,7 @@ from reconciler.render.budget_shapes import (
     SeenBy,
     TotalsDocument,
 )
+from reconciler.render.memory_document import breakdown_document
 from reconciler.render.plan_document import as_json, git_document
 from reconciler.render.shapes import OriginDocument
 
@@ -45,7 +45,7 @@ def budget(manifest: Manifest, world: World, source: "Source", seen_by: SeenBy) 
     return BudgetDocument(
         seen_by=seen_by,
         manifest=OriginDocument(source.path, manifest.generation, git_document(source)),
-        machine=_machine(manifest, seen.memory, account, seen.instances),
+        machine=_machine(manifest, seen, account),
         models=tuple(sorted(models, key=lambda m: (m.name, m.residency is None))),
         totals=_totals(table.rows, models),
         bar=bar(table, account, book.total(manifest, seen.memory), book.reserve(manifest, seen.memory)),
@@ -152,24 +152,25 @@ def _totals(rows: Sequence[Row], models: Iterable[BudgetModelDocument]) -> Total
     )
 
 
-def _machine(
-    manifest: Manifest, memory: Memory, account: Account, instances: Iterable[Instance]
-) -> BudgetMachineDocument:
-    marks, whole = manifest.watermarks, memory.total
-    rest = breakdown(memory, instances)
+def _machine(manifest: Manifest, seen: Observation, account: Account) -> BudgetMachineDocument:
+    memory, marks = seen.memory, manifest.watermarks
+    whole = memory.total
+    host = breakdown_document(seen)
     return BudgetMachineDocument(
-        total=book.total(manifest, memory),
+        share=book.total(manifest, memory),
+        stated=manifest.memory,
         reserve=book.reserve(manifest, memory),
+        budget=account.budget,
+        held=account.held,
+        reserved=account.reserved,
+        headroom=account.free,
+        total=whole,
+        limited=host is not None and whole is not None and whole < host.total,
+        available=memory.available,
         soft=None if marks is None or whole is None else int(whole * marks.soft),
         hard=None if marks is None or whole is None else int(whole * marks.hard),
         gpu=memory.gpu.ceiling if memory.gpu is not None else None,
-        budget=account.budget,
-        available=memory.available,
-        held=account.held,
-        reserved=account.reserved,
-        others=rest.others if rest is not None else None,
-        unattributed=rest.unattributed if rest is not None else None,
-        headroom=account.free,
+        host=host,
         source=memory.source,
         problems=memory.problems,
     )

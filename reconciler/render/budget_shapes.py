@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from reconciler.render.memory_shapes import BreakdownDocument
 from reconciler.render.shapes import Document, OriginDocument
 
 #: Who saw what is shown: the running loop, or this program itself because none runs.
@@ -56,32 +57,36 @@ class TotalsDocument(Document):
 
 @dataclass(frozen=True, slots=True)
 class BudgetMachineDocument(Document):
-    """The machine and what models may have of it."""
+    """What models may have, of which memory, and who holds the machine's."""
 
-    total: int | None
-    """Of the machine or the tightest limit above this program, or what the manifest states if that is less."""
+    share: int | None
+    """Models and the reserve together: `stated`, or `total` if that is less or nothing is stated."""
+    stated: int | None
+    """`machine.memory` of the manifest; null = not stated."""
     reserve: int | None
     """Kept for the system."""
-    soft: int | None
-    """Use of the machine above which only what somebody waits for is loaded; null = no watermarks."""
-    hard: int | None
-    """Use of the machine above which models are evicted and no load may lead; null = no watermarks."""
-    gpu: int | None
-    """Most that may be GPU memory at the same time; null = no such limit is known."""
     budget: int | None
-    """What models may hold together."""
-    available: int | None
-    """What the system says could be used now."""
+    """What models may hold together: `share` less `reserve`, at most `hard` and `gpu`."""
     held: int | None
     """What loaded models are charged."""
     reserved: int
     """What a load in progress has reserved."""
-    others: int | None
-    """What programs other than our models hold."""
-    unattributed: int | None
-    """In use, but held by no program, no pool and no known part of the kernel: drivers, mostly."""
     headroom: int | None
-    """What could be loaded now without evicting anyone."""
+    """What could be loaded now without evicting anyone: what is left of the budget, or of what is available if less."""
+    total: int | None
+    """Of the machine, or of the tightest control group above this program."""
+    limited: bool
+    """A control group allows less than the machine has: `total`, `available`, `soft` and `hard` are the group's."""
+    available: int | None
+    """What the system says could be used now, within `total`."""
+    soft: int | None
+    """Use of `total` above which only what somebody waits for is loaded; null = no watermarks."""
+    hard: int | None
+    """Use of `total` above which models are evicted and no load may lead; null = no watermarks."""
+    gpu: int | None
+    """Most that may be GPU memory at the same time; null = no such limit is known."""
+    host: BreakdownDocument | None
+    """Who holds the memory of the whole machine, whatever limits this program; null = it cannot be told."""
     source: str
     """Where the readings come from, or why they are missing."""
     problems: tuple[str, ...]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from reconciler.render.budget_lines import memory_lines
 from reconciler.render.paint import Paint, one_line, painter
 from reconciler.render.units import Scale, scale_for
 
@@ -35,9 +36,9 @@ def budget_text(budget: Json, *, colour: bool = False, blocks: bool = False) -> 
     paint = painter(colour)
     machine = budget["machine"]
     scale = scale_for(
-        [machine["total"] if machine["total"] is not None else budget["totals"]["bytes"]["charged"]]
+        [machine["share"] if machine["share"] is not None else budget["totals"]["bytes"]["charged"]]
     )
-    lines = [paint(_origin(budget), "bold"), *_machine(machine, scale), ""]
+    lines = [paint(_origin(budget), "bold"), *memory_lines(machine, scale), ""]
     lines += _table(budget, scale, paint)
     lines += ["", *_bar(budget, scale, BLOCKS if blocks else ASCII), ""]
     lines += _fits(budget, scale, paint)
@@ -54,36 +55,6 @@ def _origin(budget: Json) -> str:
         "as the running loop sees it" if budget["seen_by"] == "loop" else "no loop runs: read from the files"
     )
     return f"manifest {manifest['path']}  generation {manifest['generation']}{commit}  ({seen})"
-
-
-def _machine(machine: Json, scale: Scale) -> list[str]:
-    """Return what there is, and what is in use of it; what is not known of a machine is left out."""
-    there = [
-        ("total", "total"),
-        ("reserve", "reserve"),
-        ("soft", "soft"),
-        ("hard", "hard"),
-        ("gpu", "GPU ceiling"),
-    ]
-    used = [
-        ("held", "held"),
-        ("reserved", "reserved"),
-        ("others", "others"),
-        ("unattributed", "unattributed"),
-    ]
-    shown = [("total", "total"), ("reserve", "reserve"), ("held", "held")]
-    lines = []
-    for label, names, last in (
-        ("machine", there, ("budget", "budget")),
-        ("in use", used, ("headroom", "headroom")),
-    ):
-        kept = [pair for pair in names if machine[pair[0]] is not None or pair in shown]
-        words = [f"{scale.number(machine[key])} {name}" for key, name in (*kept, last)]
-        words[0] = (
-            words[0].replace(" ", f" {scale.name} ", 1) if machine[kept[0][0]] is not None else words[0]
-        )
-        lines.append(f"{label:<8} " + "   ".join(words))
-    return lines
 
 
 def _table(budget: Json, scale: Scale, paint: Paint) -> list[str]:

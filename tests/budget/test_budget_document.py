@@ -1,5 +1,6 @@
 """The budget of a manifest: its figures, what fits together, and how people read it."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -136,17 +137,85 @@ def test_the_account_is_the_plans() -> None:
         account.reserved,
         account.free,
     )
-    assert machine["total"] == gib(64)
+    assert (machine["share"], machine["stated"], machine["total"]) == (gib(64),) * 3
     assert machine["reserve"] == int(gib(64) * 0.1)
 
 
 def test_watermarks_gpu_others_and_the_rest_are_shown_where_they_are_known() -> None:
     machine = document(*described(*desk()))["machine"]
     assert (machine["soft"], machine["hard"], machine["gpu"]) == (gib(48), int(gib(64) * 0.85), gib(56))
-    assert machine["others"] == gib(43) - gib(42.5)
-    assert machine["unattributed"] == gib(64) - gib(19) - gib(43) - gib(1)
+    assert machine["host"]["others"] == gib(43) - gib(42.5)
+    assert machine["host"]["unattributed"] == gib(64) - gib(19) - gib(43) - gib(1)
     plain = document(*desk())["machine"]
-    assert {plain[key] for key in ("soft", "hard", "gpu", "others", "unattributed")} == {None}
+    assert {plain[key] for key in ("soft", "hard", "gpu", "host")} == {None}
+
+
+def first_lines(
+    memory: Memory, mib: int | None, reserve: int = 0, marks: Watermarks | None = None
+) -> list[str]:
+    """Return the lines between the origin and the table, with one loaded model of 100 MiB."""
+    base = world(running("a", 100))
+    seen = replace(base, observation=replace(base.observation, memory=memory))
+    wanted = replace(
+        manifest(model("a", 100), reserve=reserve * MIB, marks=marks),
+        memory=None if mib is None else mib * MIB,
+    )
+    return budget_text(unchecked(wanted, seen)).split("\n\n")[0].splitlines()[1:]
+
+
+def test_a_control_group_and_the_machine_are_told_apart() -> None:
+    host = HostUse(2000 * MIB, 1000 * MIB, programs=700 * MIB, kernel=200 * MIB, pools=50 * MIB)
+    group = Memory(400 * MIB, 380 * MIB, "test", host=host)
+    assert first_lines(group, None, marks=Watermarks()) == [
+        (
+            "models   400 MiB of the control group   0 reserve   340 budget (the hard mark)   "
+            "100 held   0 reserved   240 headroom"
+        ),
+        "group    400 MiB limit   380 available   300 soft   340 hard",
+        "machine  2000 MiB total   1000 available   100 models   600 others   250 kernel   50 unattributed",
+    ]
+    assert first_lines(group, 300)[0].startswith(
+        "models   300 MiB stated   0 reserve   300 budget   100 held"
+    )
+
+
+def test_what_is_stated_is_no_more_than_there_is() -> None:
+    seen = Memory(1000 * MIB, 150 * MIB, "test", gpu=GpuPool(700 * MIB, 0, "test"))
+    assert first_lines(seen, 1500, 100) == [
+        (
+            "models   1000 MiB of the machine (1500 stated)   100 reserve   700 budget (the GPU ceiling)   100 held"
+            "   0 reserved   50 headroom (of 150 available)"
+        ),
+        "machine  1000 MiB total   150 available   700 GPU ceiling",
+    ]
+    lines = first_lines(seen, None, 100 << 10)
+    assert lines[0].startswith(
+        "models   1000 MiB of the machine   102400 reserve   0 budget (the reserve leaves nothing)   100 held"
+    )
+
+
+@given(
+    st.tuples(st.integers(0, 700), st.integers(100, 700), st.integers(0, 200)).filter(
+        lambda parts: sum(parts) <= 1000
+    ),
+    st.none() | st.integers(1, 1020),
+    st.integers(0, 300),
+    st.booleans(),
+)
+def test_the_figures_of_a_line_add_up(
+    parts: tuple[int, int, int], mib: int | None, reserve: int, marks: bool
+) -> None:
+    """Each figure of the models' line follows from those before it, or the line says what else binds."""
+    available, programs, kernel = (part * MIB for part in parts)
+    host = HostUse(1000 * MIB, available, programs, kernel)
+    seen = Memory(1000 * MIB, available, "test", host=host)
+    models, machine = first_lines(seen, mib, reserve, Watermarks() if marks else None)
+    figures = [int(word) for word in re.findall(r"   (\d+) ", models)]
+    share, kept, budget, held, reserved, headroom = figures
+    assert budget == max(0, share - kept) or "budget (" in models
+    assert headroom == max(0, budget - held - reserved) or "headroom (of " in models
+    total, *held_by = [int(word) for word in re.findall(r"  (\d+) ", machine)][: -2 if marks else None]
+    assert (total, len(held_by), sum(held_by)) == (1000, 5, 1000)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +326,7 @@ def test_the_bar_agrees_with_the_account(
     assert together >= machine["held"] + machine["reserved"]
     assert bar["free"] == max(0, machine["headroom"] - (together - machine["held"] - machine["reserved"]))
     rest = bar["free"] + bar["unavailable"] + bar["reserve"] - bar["over"]
-    assert together + rest == machine["total"]
+    assert together + rest == machine["share"]
 
 
 def test_a_running_model_that_cannot_be_read_takes_its_size_at_least() -> None:
@@ -334,8 +403,6 @@ def test_before_anything_runs_and_with_nothing_known() -> None:
 
 
 def test_colour_adds_codes_and_nothing_else() -> None:
-    import re
-
     made = document(*desk())
     coloured = budget_text(made, colour=True)
     assert "\x1b[32mready\x1b[0m" in coloured.replace(" ", "")

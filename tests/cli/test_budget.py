@@ -56,7 +56,7 @@ def test_without_a_loop_the_files_and_the_machine_are_read(
     assert code == 0
     lines = out.splitlines()
     assert lines[0] == f"manifest {manifest}  generation 1  (no loop runs: read from the files)"
-    assert lines[1].startswith("machine  600 MiB total   100 reserve ")
+    assert lines[1].startswith("models   600 MiB stated   100 reserve   500 budget")
     assert "pinned         fit together: need 350 MiB of 500 MiB" in lines
     assert "long: give memory.steady" in lines
     assert not (tmp_path / "state").exists()

@@ -177,7 +177,7 @@ def test_the_budget_of_a_running_manager(manager: Manager) -> None:
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0] == f"manifest {manager.manifests}  generation 1  (as the running loop sees it)"
-    assert lines[1].startswith("machine  90 MiB total")
+    assert lines[1].startswith("models   90 MiB stated")
     alpha = next(line.split() for line in lines if line.startswith("alpha "))
     assert alpha[1:3] == ["ready", "pinned"]
     assert "alpha and beta: never together, 10 MiB short" in done.stdout
