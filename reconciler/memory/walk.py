@@ -200,12 +200,16 @@ def _scale(known: _Walk, then: TreeFiles, statuses: _Statuses) -> tuple[int, tup
     """Return the warm bytes of an old walk, moved by what the largest process gained or lost since.
 
     Of the file pages that come and go in a loaded server nearly all are weights; the largest process alone counts,
-    or pages that several map would be added for each.
+    or pages that several map would be added for each. One that was walked as it began still gets its libraries: so
+    much of what has come is none of the weights.
     """
     file = _file(statuses)
     if file is None:
         return then.warm, then.files
-    warm = max(0, min(then.warm + _largest(statuses) - known.largest, file))
+    moved = _largest(statuses) - known.largest
+    if then.warm == 0 and moved > 0:
+        moved = max(0, moved - max(0, LIBRARIES - known.largest))
+    warm = max(0, min(then.warm + moved, file))
     if then.warm == 0:
         return warm, ()
     files = (replace(part, size=part.size * warm // then.warm) for part in then.files)
