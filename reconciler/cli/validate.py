@@ -1,5 +1,6 @@
 """`reconcile validate`: is the manifest right, and what was understood?"""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +41,23 @@ def validate(
     for model in document["models"]:
         if problem := model["problem"]:
             note(f"warning: models.{model['name']} cannot be started here now: {problem}")
+    if problem := _no_budget(applied):
+        note(f"warning: {problem}")
     return 0
+
+
+def _no_budget(applied: "Applied") -> str:
+    """Return that nothing is left for models on this machine, or nothing: the manifest may be for another one."""
+    from reconciler.core import book
+    from reconciler.host.ask import run_command
+    from reconciler.memory.machine import open_machine
+    from reconciler.render.units import size
+
+    manifest, memory = applied.manifest, open_machine(run_command).read(time.monotonic())
+    if book.budget(manifest, memory) != 0:
+        return ""
+    there = size(book.total(manifest, memory))
+    return f"machine.reserve leaves nothing for models here: it keeps {_kept(manifest.reserve)}, and there are {there}"
 
 
 def understood(applied: "Applied") -> dict[str, Any]:
@@ -94,7 +111,7 @@ def _problem(spec: "ModelSpec", found: "Preflight") -> str | None:
 
 def _text(document: dict[str, Any]) -> str:
     reserve = document["reserve"]
-    kept = f"{reserve:.0%} of it" if isinstance(reserve, float) else _bytes(reserve)
+    kept = _kept(reserve) if isinstance(reserve, float) else _bytes(reserve)
     count = len(document["models"])
     lines = [
         f"{document['path']} is valid: {count} model{'' if count == 1 else 's'}",
@@ -103,6 +120,13 @@ def _text(document: dict[str, Any]) -> str:
     if count:
         lines += _table(document["models"])
     return "\n".join(lines)
+
+
+def _kept(reserve: float | int) -> str:
+    from reconciler.render.units import size
+
+    # 99.9 % must not read as everything.
+    return f"{reserve * 100:.6g}% of it" if isinstance(reserve, float) else size(reserve)
 
 
 def _table(models: list[dict[str, Any]]) -> list[str]:

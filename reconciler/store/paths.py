@@ -14,7 +14,7 @@ def state_dir(override: Path | None = None, *, create: bool = True) -> Path:
     """Return the absolute state directory; with `create` it exists afterwards, open to its owner only (0700).
 
     A directory that already exists keeps its mode: it may be a shared one that somebody named on purpose, and
-    every file we put into it is private by itself. Raises OSError when it cannot be made. Blocking.
+    every file we put into it is private by itself. Raises OSError when it cannot be made, or is none. Blocking.
     """
     path = (
         override.expanduser()
@@ -22,7 +22,18 @@ def state_dir(override: Path | None = None, *, create: bool = True) -> Path:
         else Path(platformdirs.user_state_dir("reconciler", appauthor=False))
     )
     path = path.absolute()
+    _check(path)
     if create and not path.is_dir():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+def _check(path: Path) -> None:
+    """Raise OSError if the directory is a file, or would have to lie in one; else it would read as empty."""
+    for part in (path, *path.parents):
+        if part.is_dir():
+            return
+        if part.exists():
+            where = "" if part == path else f" cannot be there: {part}"
+            raise NotADirectoryError(f"the state directory {path}{where} is not a directory")

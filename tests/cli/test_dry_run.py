@@ -255,6 +255,26 @@ def test_validate_prints_the_bytes_it_understood(manifest: Path, capsys: pytest.
     ]
 
 
+@pytest.mark.parametrize(
+    ("reserve", "kept", "warning"),
+    [
+        ("99.9%", "reserve 99.9% of it", ""),
+        ("10%", "reserve 10% of it", ""),
+        ("900TiB", "reserve 900.0 TiB", "it keeps 900.0 TiB, and there are "),
+    ],
+)
+def test_validate_says_what_the_reserve_leaves(
+    reserve: str, kept: str, warning: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = MANIFEST.replace("RESIDENCY", "warm").replace("reserve: 0MiB", f"reserve: {reserve}")
+    (tmp_path / "desk.yaml").write_text(text.replace("memory: 600MiB", "memory: auto"))
+    assert main(["validate", str(tmp_path / "desk.yaml")]) == 0
+    said = capsys.readouterr()
+    assert kept in said.out.splitlines()[1]
+    assert ("machine.reserve leaves nothing for models here" in said.err) is bool(warning)
+    assert warning in said.err
+
+
 UNSTARTABLE = """\
 apiVersion: reconciler/v1
 models:

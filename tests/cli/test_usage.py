@@ -68,6 +68,20 @@ def test_usage_errors_exit_64(
     assert said.err.endswith("see: reconcile --help\n")
 
 
+@pytest.mark.parametrize("verb", [["budget"], ["measure", "chat"], ["status"], ["--dry-run"], ["doctor"]])
+def test_a_state_dir_that_is_none_is_said(
+    verb: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("manifests").mkdir()
+    Path("manifests/desk.yaml").write_text("apiVersion: reconciler/v1\nmodels: {}\n")
+    assert main([*verb, "--state-dir", "/dev/null"]) == 1
+    assert capsys.readouterr().err == "error: the state directory /dev/null is not a directory\n"
+
+
 def test_a_path_that_is_called_like_no_verb_is_a_missing_manifest(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

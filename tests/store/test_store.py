@@ -152,6 +152,17 @@ def test_state_dir_is_only_made_when_asked(tmp_path: Path, monkeypatch: pytest.M
     assert path.is_dir()
 
 
+def test_a_state_dir_that_cannot_be_one_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "gone").symlink_to("nowhere")
+    for create in (False, True):
+        with pytest.raises(OSError, match=r"^the state directory /.*/file is not a directory$"):
+            state_dir(tmp_path / "file", create=create)
+        with pytest.raises(OSError, match=r"/file/s cannot be there: /.*/file is not a directory$"):
+            state_dir(tmp_path / "file" / "s", create=create)
+    assert state_dir(tmp_path / "new" / "s", create=False) == tmp_path / "new" / "s"
+
+
 def garbage(path: Path) -> None:
     path.write_bytes(b"this is no database, but long enough to be read as one" * 100)
 
