@@ -45,8 +45,6 @@ class Row:
     #: What the running instance is charged; 0 without one, None = unknown.
     charge: int | None
     fitness: Fitness
-    #: What its size would be had it never been measured.
-    estimate: int | None = None
     #: Mapped files that it needs once loaded, and that its running instance holds: in memory once for all models.
     files: Files = ()
     held_files: Files = ()
@@ -136,7 +134,6 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
                 need=need,
                 charge=charge,
                 fitness=fitness(spec, instance, entry, now),
-                estimate=book.size(spec, preflight, None),
                 files=within(preflight.files, size) if preflight else (),
                 held_files=held_files,
                 own_charge=own(charge or 0, held_files),

@@ -220,10 +220,11 @@ def _size_hint(row: Row) -> str:
 def _once(row: Row) -> str:
     """Say so where a model is charged what it once held, and that can be taken back."""
     peak = row.entry.peak if row.entry is not None else 0
-    if row.estimate is None or peak <= row.estimate or row.size != peak:
+    unmeasured = book.size(row.spec, row.preflight, None)
+    if unmeasured is None or peak <= unmeasured or row.size != peak:
         return ""
     return (
-        f"; it once held {size_text(peak)}, {size_text(row.estimate)} is what is stated or estimated:"
+        f"; it once held {size_text(peak)}, {size_text(unmeasured)} is what is stated or estimated:"
         f" `reconcile forget {row.name}` if that was an accident"
     )
 
