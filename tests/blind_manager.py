@@ -50,6 +50,10 @@ class Blindable:
             case _:
                 return self._machine.read(now)
 
+    def glance(self, now: float) -> int | None:
+        """Return what is available, as far as it can be seen."""
+        return self.read(now).available
+
     def held(
         self, trees: Mapping[str, Sequence[int]], now: float, *, walk: Collection[str] = ()
     ) -> Mapping[str, Held]:

@@ -31,6 +31,10 @@ class Guarded:
         of_models = self._wrong.get("held", "")
         return replace(memory, problems=(*memory.problems, of_models)) if of_models else memory
 
+    def glance(self, now: float) -> int | None:
+        """Return the bytes available; unknown if the probe fails."""
+        return self._try("glance", lambda: self._probe.glance(now))
+
     def held(
         self, trees: Mapping[str, Sequence[int]], now: float, *, walk: Collection[str] = ()
     ) -> Mapping[str, Held]:

@@ -51,7 +51,8 @@ class Observer:
         #: The probe remembers things and is asked from several worker threads.
         self._lock = threading.Lock()
         self._pressure = pressure.Pressure()
-        self._warm = 0
+        #: The machine at the last look, and the warm bytes of all models then.
+        self._seen, self._warm = Memory(None, None), 0
         self._unattributed: int | None = None
         self._least_unattributed: int | None = None
 
@@ -66,7 +67,7 @@ class Observer:
         self._seq += 1
         instances = tuple(self._instance(x) for x in live)
         self._note_unattributed(memory, instances)
-        self._warm = warm_together(instances)
+        self._seen, self._warm = memory, warm_together(instances)
         self._pressure = pressure.observe(
             self._pressure, memory, self._warm, manifest.watermarks, manifest.max_swap, now
         )
@@ -99,14 +100,15 @@ class Observer:
         if marks is None or not self._pressure.samples:
             return False
         before = self._pressure.samples[-1].used
-        used = pressure.share_used(await anyio.to_thread.run_sync(self._memory), self._warm)
+        available = await anyio.to_thread.run_sync(self._glance)
+        used = pressure.share_used(replace(self._seen, available=available), self._warm)
         return used is not None and used >= marks.soft and (before is None or before < marks.soft)
 
     async def sinks(self, manifest: Manifest) -> bool:
         """Return whether less is available than a load may leave: the next look is due now."""
-        memory = await anyio.to_thread.run_sync(self._memory)
-        depth = FloorWatch.depth(manifest, memory)
-        return depth is not None and memory.available is not None and memory.available < depth
+        depth = FloorWatch.depth(manifest, self._seen)
+        available = await anyio.to_thread.run_sync(self._glance)
+        return depth is not None and available is not None and available < depth
 
     def begin(self, launch: Launch) -> None:
         """Note how things are before a model is loaded."""
@@ -155,6 +157,10 @@ class Observer:
         owners = {x.port: x.model for x in live}
         checked = {s.model: _Checked(s, now, preflight(s, owners, ports)) for s in due}
         return memory, checked
+
+    def _glance(self) -> int | None:
+        with self._lock:
+            return self._machine.glance(time.monotonic())
 
     def _memory(self) -> Memory:
         with self._lock:

@@ -70,6 +70,15 @@ def read_host(root: Path, *, unmovable: bool, page_size: int = PAGE_SIZE) -> Hos
     return Host(total, available, source, tuple(problems), meminfo, use)
 
 
+def read_available(root: Path) -> int | None:
+    """Return the machine's available bytes without any correction, None = unknown. Blocks briefly, raises nothing."""
+    text = read_text(root / "proc/meminfo")
+    if text is None:
+        return None
+    stated = dict(kib_fields(text))
+    return _available(stated, stated.get("MemTotal", 0), text)[0]
+
+
 def limit(host: Host, found: Limits) -> Memory:
     """Lower the machine's figures to what the control groups above us leave."""
     total, available, files = host.total, host.available, None

@@ -46,6 +46,10 @@ class PsutilMachine:
             return Memory(None, None, problem, problems=(problem,))
         return Memory(memory.total or None, memory.available, source, Swap(swap.total, swap.used))
 
+    def glance(self, now: float) -> int | None:
+        """Return the bytes available."""
+        return self.read(now).available
+
     def held(
         self, trees: Mapping[str, Sequence[int]], now: float, *, walk: Collection[str] = ()
     ) -> Mapping[str, Held]:

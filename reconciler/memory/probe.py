@@ -51,11 +51,15 @@ class DeviceProbe(Protocol):
 class MachineProbe(Protocol):
     """What the loop asks of the machine. Keeps what makes the next look cheap; used by one thread at a time."""
 
-    #: Seconds between two calls of `read` that together cost next to nothing.
+    #: Seconds between two calls of `glance` that together cost next to nothing.
     pace: float
 
     def read(self, now: float) -> Memory:
         """Return the memory of the machine."""
+        ...
+
+    def glance(self, now: float) -> int | None:
+        """Return the bytes available, as cheaply as it can be had; it may be a little less than `read` finds."""
         ...
 
     def held(

@@ -27,6 +27,9 @@ class Machine:
     nobodys: int = 0
     pace: float = 1.0
 
+    def glance(self, now: float) -> int | None:
+        return self.read(now).available
+
     def read(self, now: float) -> Memory:
         del now
         available = 40 * GIB - self.nobodys

@@ -26,6 +26,9 @@ class Script:
         self.now, self.available = held, available
         self.looks = self.walks = 0
 
+    def glance(self, now: float) -> int | None:
+        return self.available
+
     def read(self, now: float) -> Memory:
         return Memory(2000 * MIB, self.available, "script")
 

@@ -411,3 +411,22 @@ def test_the_first_pool_that_a_driver_knows(tmp_path: Path) -> None:
     found = LinuxMachine(tmp_path, devices).read(0.0)
     assert found.gpu == known
     assert "amdgpu: no totals" in found.problems
+
+
+def test_a_glance_says_what_is_left_on_the_machine_and_in_its_groups(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 8192 kB\nMemAvailable: 4096 kB\n")
+    machine = LinuxMachine(tmp_path, page_size=4096)
+    assert machine.glance(0.0) == 4096 * 1024
+    (tmp_path / "proc/self/cgroup").write_text("0::/app\n")
+    (tmp_path / "proc/mounts").write_text("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+    group = tmp_path / "sys/fs/cgroup/app"
+    group.mkdir(parents=True)
+    for name, text in (("max", 3 << 20), ("current", 2 << 20), ("stat", "inactive_file 524288")):
+        (group / f"memory.{name}").write_text(f"{text}\n")
+    (group / "memory.high").write_text("max\n")
+    assert machine.glance(100.0) == (1 << 20) + (1 << 19)
+    (group / "memory.current").write_text("lots\n")
+    assert machine.glance(101.0) is None
+    (tmp_path / "proc/meminfo").unlink()
+    assert machine.glance(102.0) is None
