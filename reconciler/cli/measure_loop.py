@@ -32,8 +32,9 @@ def by_loop(
     status = loop.status()
     before = find_model(status, name)
     name = before["name"]
-    applied = _manifest_of(status, path) if write else None
-    if applied is not None:
+    # Whoever names a manifest means what it says: the loop measures what it has in force, and nothing else.
+    applied = _manifest_of(status, path) if write or path is not None else None
+    if applied is not None and write:
         check_editable(applied, name)
     was_loaded = before["pid"] is not None
 

@@ -79,7 +79,10 @@ def check_models(applied: Applied, preflights: Mapping[str, Preflight]) -> Itera
     for spec in applied.manifest.models:
         found = preflights.get(spec.name)
         if found is not None and found.reason is not None:
-            what, advice = f"{spec.name} cannot be started: {found.message}", "see: reconcile validate"
+            what, advice = (
+                f"{spec.name} cannot be started: {found.message}",
+                f"see: reconcile validate {applied.source.path}",
+            )
         elif spec.steady is None and (found is None or found.steady is None):
             what = f"the size of {spec.name} is unknown"
             advice = (found.message if found is not None else "") or "give memory.steady"

@@ -43,8 +43,13 @@ from reconciler.store import AsyncStore
 #: Seconds between turns when nothing happens, and while something is being done.
 CALM_TICK: Final = 10.0
 BUSY_TICK: Final = 0.5
+#: Seconds between looks while something that is asked for lacks room: other programs give memory back without a word.
+BLOCKED_TICK: Final = 1.0
+_FOR_ROOM: Final = frozenset(
+    {Reason.INSUFFICIENT_MEMORY, Reason.MEMORY_PRESSURE, Reason.MEMORY_UNKNOWN, Reason.OUTRANKED}
+)
 #: Share of the probe's pace at which memory is glanced at while a model loads.
-LOADING_SHARE: Final = 0.1
+LOADING_SHARE: Final = 0.03
 #: A turn that comes this much later than it should (the machine slept, we were stopped) only looks.
 LATE: Final = 5.0
 #: What requests in flight get at most when reconcile itself is stopped, in seconds; a second signal cuts them.
@@ -255,6 +260,7 @@ class Loop:
         looks = (
             next_change(manifest, world, now),
             pressure.next_look(world.observation.pressure, self._marks, now),
+            now + BLOCKED_TICK if _waits_for_room(made) else None,
         )
         decision = machine.decide(state, made, min((t for t in looks if t is not None), default=None))
         if isinstance(decision, machine.Wait):
@@ -374,3 +380,8 @@ class Loop:
         launch.exit = await self._host.wait_exit(launch.process)
         launch.exited.set()
         self.wake()
+
+
+def _waits_for_room(made: Plan) -> bool:
+    """Return whether a model that is asked for, or pinned, stays out for want of memory."""
+    return any(v.outcome is Outcome.BLOCKED and v.reason in _FOR_ROOM for v in made.verdicts)

@@ -20,8 +20,8 @@ class LinuxMachine:
     hold is added to what processes hold. `page_size` is in bytes, None = this machine's.
     """
 
-    #: A cold look at a few files of /proc takes a virtual machine milliseconds.
-    pace = 2.0
+    #: Waking an idle virtual machine for a few small files takes it milliseconds.
+    pace = 4.0
 
     def __init__(
         self, root: Path = Path("/"), devices: Sequence[DeviceProbe] = (), *, page_size: int | None = None

@@ -144,11 +144,16 @@ def verdict_text(model: Json) -> str:
 
 def _bad_conditions(status: Json, paint: Paint) -> list[str]:
     """Return what is not fine, except for what the lines above already say: a refused manifest, a model not ready."""
-    bad = [("manifest", c) for c in status["conditions"] if c["type"] != "ManifestValid"]
+    bad = [(_subject(c), c) for c in status["conditions"] if c["type"] != "ManifestValid"]
     bad += [
         (model["name"], c) for model in status["models"] for c in model["conditions"] if c["type"] != "Ready"
     ]
     return [_condition(name, c, paint) for name, c in bad if not condition_is_fine(c)]
+
+
+def _subject(condition: Json) -> str:
+    """Return whom a condition that is about no single model is about."""
+    return "machine" if condition["type"] in ("Degraded", "MemoryPressure") else "manifest"
 
 
 def _condition(name: str, condition: Json, paint: Paint) -> str:
