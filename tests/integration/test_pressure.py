@@ -128,7 +128,9 @@ def test_a_calm_loop_notices_by_itself_long_before_its_next_look(
     began = time.monotonic()
     fill(small, hog, 0.9)
     manager.wait_log("evicted", model="low")
-    assert time.monotonic() - began < 9, "that was no glance, but the look of a calm loop, which comes every 10 s"
+    assert time.monotonic() - began < 9, (
+        "that was no glance, but the look of a calm loop, which comes every 10 s"
+    )
 
 
 def test_a_short_spike_evicts_nobody(crowded: tuple[Manager, Hog], small: SmallMachine) -> None:
