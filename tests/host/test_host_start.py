@@ -4,6 +4,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -71,7 +72,7 @@ async def test_a_process_leads_its_own_session_reads_nothing_and_inherits_no_des
         launched = await bench.serve()
         pid = launched.process.pid
         assert os.getsid(pid) == pid  # so Ctrl-C in our terminal does not reach it
-        files = {int(n): os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")}
+        files = open_files(pid)
     finally:
         os.close(inheritable)
         os.close(other)
@@ -179,3 +180,12 @@ async def test_the_kernel_would_end_a_model_that_loads_before_one_that_serves_an
 def scores(pids: Iterable[int]) -> set[int]:
     """What is added to the badness of these processes when the kernel has to end one."""
     return {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in pids}
+
+
+def open_files(pid: int) -> dict[int, str]:
+    """What each descriptor of a process leads to; it may close one while it is looked at."""
+    found = {}
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):
+            found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
+    return found

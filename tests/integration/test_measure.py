@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,14 @@ def test_a_signal_leaves_nothing_behind(manager: Manager, number: int, code: int
         "--state-dir",
         str(manager.state_dir),
     ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=dict(os.environ), text=True) as process:
+    # Whoever runs the tests in the background has Ctrl-C ignored, and so would have what they start.
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        env=dict(os.environ),
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         assert process.stderr is not None
         said = iter(process.stderr)
         assert any(line.startswith("watching") for line in said)
