@@ -21,7 +21,7 @@ from reconciler import __version__, telemetry
 from reconciler.board import Board
 from reconciler.core import pressure
 from reconciler.core.account import warm_together
-from reconciler.core.types import Instance, Observation, World
+from reconciler.core.types import Observation, World
 from reconciler.gateway.app import Gateway
 from reconciler.gateway.server import BindError, GatewayServer, bind, serve
 from reconciler.host import Host, Ports, StateLock, StateLocked, identify
@@ -29,7 +29,8 @@ from reconciler.host.adopt import survivors
 from reconciler.host.ask import run_command
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
-from reconciler.loop.adopt import GRACE_SECONDS
+from reconciler.loop.adopt import GRACE_SECONDS, launch_of
+from reconciler.loop.launches import instance
 from reconciler.loop.observe import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.manifest.fields import is_loopback, listen_address
@@ -72,28 +73,10 @@ def observe_once(applied: Applied, directory: Path) -> World:
     held_by = probe.held({s.record.launch_id: s.pids for s in alive}, now)
     instances = []
     for found in alive:
-        record = found.record
-        held, process, sound = held_by[record.launch_id], found.process, found.root_is_recorded
-        instances.append(
-            Instance(
-                model=record.model,
-                digest=record.digest,
-                pid=process.pid,
-                started=process.started,
-                port=record.port,
-                ready=record.ready and sound,
-                committed=held.committed,
-                warm=held.warm,
-                loaded_at=now,
-                last_used=now,
-                broken=not sound,
-                admitted=record.admitted,
-                files=held.files,
-                device=held.device,
-                warm_basis=held.warm_basis,
-                warm_at=held.warm_at,
-            )
-        )
+        launch, sound = launch_of(found, applied.launches, now), found.root_is_recorded
+        launch.held = held_by[launch.id]
+        launch.ready, launch.broken = launch.ready and sound, not sound
+        instances.append(instance(launch, last_used=now, served=0))
     owners, ports = {i.port: i.model for i in instances}, Ports(*applied.ports)
     checked = tuple(preflight(spec, owners, ports) for _, spec in sorted(applied.launches.items()))
     memory, manifest = probe.read(now), applied.manifest

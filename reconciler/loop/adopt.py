@@ -43,7 +43,7 @@ async def adopt(
             await keeper.keep(store.drop_launch(record.launch_id))
     kept = []
     for survivor in survivors:
-        launch = _launch(survivor, specs, now)
+        launch = launch_of(survivor, specs, now)
         problem = await _problem(host, survivor, launch, http)
         if problem is None:
             log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port)
@@ -74,7 +74,8 @@ async def _end_unrecorded(host: Host, known: list[str]) -> None:
             log.error("could not stop", launch=launch_id, pids=error.pids, error=str(error))
 
 
-def _launch(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -> Launch:
+def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -> Launch:
+    """Return a process of an earlier run as a launch; nothing is read of it yet."""
     record = survivor.record
     launch = Launch(
         record.launch_id, record.model, record.digest, None, survivor.process, record.port, started_at=now

@@ -51,13 +51,13 @@ def model_memory(
     now: float,
 ) -> ModelMemoryDocument:
     """Return one model's part of the account; `mine` are its processes, `charge` what it is charged."""
-    committed = _sum(i.committed for i in mine)
-    holds = _sum(book.held(i) for i in mine)
+    committed = sum_known(i.committed for i in mine)
+    holds = sum_known(book.held(i) for i in mine)
     first = mine[0] if mine else None
     parts = preflight.parts if preflight is not None else None
     return ModelMemoryDocument(
         committed=committed,
-        warm=_sum(i.warm for i in mine),
+        warm=sum_known(i.warm for i in mine),
         warm_basis=first.warm_basis.value if first else "measured",
         warm_age=None if first is None or first.warm_at is None else max(0.0, now - first.warm_at),
         device=sum(i.device for i in mine),
@@ -95,7 +95,8 @@ def _releasable(committed: int | None, mine: Sequence[Instance], everybody: Iter
     return committed + sum(own.values())
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def sum_known(counts: Iterable[int | None]) -> int | None:
+    """Return the sum in bytes; None if a part is unknown."""
     total = 0
     for count in counts:
         if count is None:

@@ -17,7 +17,7 @@ from reconciler.core.types import (
     Reason,
     Verdict,
 )
-from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document
+from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document, sum_known
 from reconciler.render.plan_document import as_json, git_document, verdict_document
 from reconciler.render.shapes import (
     ActionDocument,
@@ -210,8 +210,8 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         engine=launch.engine if launch else None,
         pid=instance.pid if instance else None,
         port=instance.port if instance else None,
-        held=_sum(_sum((i.committed, i.warm)) for i in fact.instances),
-        warm=_sum(i.warm for i in fact.instances),
+        held=sum_known(sum_known((i.committed, i.warm)) for i in fact.instances),
+        warm=sum_known(i.warm for i in fact.instances),
         size=fact.verdict.size if fact.verdict else None,
         memory=model_memory(
             fact.instances,
@@ -236,15 +236,6 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         retry_in=_retry_in(fact, now),
         log=snapshot.log_paths.get(fact.name),
     )
-
-
-def _sum(counts: Iterable[int | None]) -> int | None:
-    total = 0
-    for count in counts:
-        if count is None:
-            return None  # a sum with an unknown part would read as less than it is
-        total += count
-    return total
 
 
 def _idle(instance: Instance | None, demand: Demand, now: float) -> float | None:
