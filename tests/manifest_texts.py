@@ -71,6 +71,22 @@ class PlainEngine:
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         return None
 
+    def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
+        return None
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        return None
+
+    async def count_tokens(
+        self,
+        spec: LaunchSpec,
+        base_url: str,
+        path: str,
+        body: Mapping[str, object],
+        client: httpx.AsyncClient,
+    ) -> int | None:
+        return None
+
     def said(self, log: str) -> Said | None:
         return None
 

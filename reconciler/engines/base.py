@@ -1,5 +1,6 @@
 """The one interface all engines share. An engine never starts anything: it says how it would be done."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -76,6 +77,31 @@ class Engine(Protocol):
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the name the server expects in `model`, or None to pass the client's name on."""
+        ...
+
+    def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
+        """Return the paths of the data API its server answers (`/v1/embeddings`), or None if nobody can tell."""
+        ...
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return how many requests make sense at once, or None where the server knows best.
+
+        One more than it computes side by side keeps it from being idle between two.
+        """
+        ...
+
+    async def count_tokens(
+        self,
+        spec: LaunchSpec,
+        base_url: str,
+        path: str,
+        body: Mapping[str, object],
+        client: httpx.AsyncClient,
+    ) -> int | None:
+        """Return the prompt tokens of the request `body` to `path`, asked of the running server; None = it cannot tell.
+
+        Never raises for a dead server or a strange answer.
+        """
         ...
 
     def said(self, log: str) -> Said | None:

@@ -1,7 +1,7 @@
 """The engine `command`: any program that serves HTTP on a port it is told."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -96,6 +96,25 @@ class CommandEngine:
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the client's name is passed on."""
+        return None
+
+    def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
+        """Return None: any program may be behind it."""
+        return None
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return None: the program knows best how many requests it batches."""
+        return None
+
+    async def count_tokens(
+        self,
+        spec: LaunchSpec,
+        base_url: str,
+        path: str,
+        body: Mapping[str, object],
+        client: httpx.AsyncClient,
+    ) -> int | None:
+        """Return None: there is no address that every program has for this."""
         return None
 
     def said(self, log: str) -> Said | None:

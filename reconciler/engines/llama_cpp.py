@@ -2,13 +2,14 @@
 
 import importlib.util
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import httpx
 
-from reconciler.core.launch import LaunchSpec
+from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import (
@@ -17,6 +18,7 @@ from reconciler.engines import (
     llama_estimate,
     llama_log,
     llama_problems,
+    llama_routes,
     llama_settings,
     placeholders,
     programs,
@@ -158,6 +160,25 @@ class LlamaCpp:
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the server serves one model and ignores the name."""
         return None
+
+    def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
+        """Return the paths that answer for the model's role: llama.cpp starts in one mode or another."""
+        return llama_routes.serves(spec)
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return one more than the slots, so that none is idle between two requests; embeddings are batched."""
+        return None if spec.role in (Role.EMBEDDING, Role.RERANK) else spec.slots + 1
+
+    async def count_tokens(
+        self,
+        spec: LaunchSpec,
+        base_url: str,
+        path: str,
+        body: Mapping[str, object],
+        client: httpx.AsyncClient,
+    ) -> int | None:
+        """Return the prompt tokens as the running server counts them, its chat template included."""
+        return await llama_routes.count_tokens(base_url, path, body, client)
 
     def said(self, log: str) -> Said | None:
         """Return what the buffers of the last start in the log add up to, or None if there are none."""

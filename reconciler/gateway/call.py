@@ -1,6 +1,7 @@
 """Reading one request: its body within a limit, and the model it asks for."""
 
 import json
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from starlette.types import Receive, Scope
@@ -10,6 +11,45 @@ from reconciler.gateway.guard import header_values
 
 #: Bytes of a request body at most. Images travel inside JSON, a third larger than they are.
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(slots=True)
+class Call:
+    """One request of the data API, read as far as it had to be."""
+
+    #: Without the query and in its usual spelling: `/rerank` is `/v1/rerank` here.
+    path: str
+    #: Path and query as they came.
+    target: bytes
+    method: str
+    #: Names in lower case.
+    headers: Headers
+    body: bytes | bytearray | memoryview
+    #: As the client wrote it.
+    model: str
+    stream: bool = False
+    _document: dict[str, Any] | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON object of the body, parsed at the first use; empty for a form. Not to be changed in place."""
+        if self._document is None:
+            self._document = parse(decode(bytes(self.body))) if self.is_json else {}
+        return self._document
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the body is JSON (not a form)."""
+        kind = next((value for name, value in self.headers if name == b"content-type"), b"")
+        return not kind.lower().startswith(b"multipart/")
+
+    def with_document(self, document: dict[str, Any]) -> "Call":
+        """Return the call with another JSON body."""
+        body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+        return replace(self, body=body, _document=document)
 
 
 class ClientGoneError(Exception):

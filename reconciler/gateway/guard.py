@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from reconciler.board import Board, Snapshot
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.hosts import host_allowed, origin_allowed
-from reconciler.manifest.applied import GatewaySettings
+from reconciler.manifest.applied import ApiKey, GatewaySettings
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -21,7 +21,7 @@ KEYLESS: Final = frozenset({"/healthz"})
 #: Listening there is no name: a page may call `http://0.0.0.0` from anywhere.
 WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  compared, not bound
 PREFLIGHT_SECONDS: Final = b"600"
-EXPOSED: Final = b"Retry-After, X-Reconcile-Model, X-Reconcile-Waited"
+EXPOSED: Final = b"Retry-After, X-Reconciler-Model, X-Reconciler-Waited"
 
 
 class Guard:
@@ -87,9 +87,9 @@ def check_origin(scope: Scope, settings: GatewaySettings, host: str) -> Headers:
     raise ApiError("forbidden_origin", text)
 
 
-def check_key(scope: Scope, keys: Iterable[str]) -> None:
+def check_key(scope: Scope, keys: Iterable[ApiKey]) -> None:
     """Raise `ApiError` unless one of `keys` was sent; all are compared, each in constant time."""
-    wanted = [key.encode() for key in keys]
+    wanted = [key.key.encode() for key in keys]
     if not wanted:
         return
     sent = [value.encode("latin-1") for value in _sent_keys(scope)]

@@ -91,7 +91,7 @@ class _Task:
         self.limits = limits
         self.reply = reply
         self.stop = Stop()
-        self.extra: Headers = [(b"x-reconcile-model", header_form(model))]
+        self.extra: Headers = [(b"x-reconciler-model", header_form(model))]
 
     async def watch(self, receive: Receive) -> None:
         """Stop the work when the client leaves. (The server reports that too once the answer is complete.)"""
@@ -135,7 +135,7 @@ class _Task:
         cut: Callable[[], None] = lambda: self.stop(Ending.CUT)  # noqa: E731
         lease.cut.on_set(cut)
         if lease.waited > 0:
-            self.extra.append((b"x-reconcile-waited", f"{lease.waited:.3f}".encode()))
+            self.extra.append((b"x-reconciler-waited", f"{lease.waited:.3f}".encode()))
         if self.limits.request is not None:
             self.stop.scope.deadline = anyio.current_time() + self.limits.request
         wanted = lease.endpoint.upstream_model

@@ -2,10 +2,56 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
-from reconciler.core.launch import LaunchSpec
+from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Manifest
 from reconciler.leases import QueueLimits
+
+
+class Scope(StrEnum):
+    """What an API key allows."""
+
+    #: Requests to models.
+    INFER = "infer"
+    #: Status, plan, budget, lists.
+    READ = "read"
+    #: Load, evict, stop, leases.
+    ADMIN = "admin"
+
+
+EVERYTHING: Final = frozenset(Scope)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """One key, what it allows, and how it is called in logs. The key itself is shown nowhere."""
+
+    key: str = field(repr=False)
+    name: str = ""
+    scopes: frozenset[Scope] = EVERYTHING
+    #: The urgency of its requests where several wait; None = that of the model.
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """How many models may compute at once among those that pass it."""
+
+    limit: int
+    #: Bytes of weights from which a model passes it unless it says otherwise; None = only those that name it.
+    above: int | None = None
+    #: Roles that pass it unless the model says otherwise.
+    roles: frozenset[Role] = frozenset()
+
+
+GENERATING: Final = frozenset({Role.CHAT, Role.COMPLETION})
+HEAVY_BYTES: Final = 30_000_000_000
+STANDARD_GATES: Final[Mapping[str, Gate]] = {
+    "heavy": Gate(limit=1, above=HEAVY_BYTES, roles=GENERATING),
+    "llm": Gate(limit=2, roles=GENERATING),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,23 +60,103 @@ class GatewaySettings:
 
     host: str = "127.0.0.1"
     port: int = 8080
-    #: Keys of which a client must show one (`Authorization: Bearer`); empty = no key asked, loopback only.
-    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    #: Of these a client must show one (`Authorization: Bearer`); empty = no key asked, loopback only.
+    api_keys: tuple[ApiKey, ...] = ()
     #: Further `Host` names accepted besides the loopback ones.
     hosts: tuple[str, ...] = ()
     #: Browser origins that may call (`Origin`); the gateway's own is always allowed.
     origins: tuple[str, ...] = ()
+    #: Bytes of a request body at most.
+    max_body: int = 64 * 1024 * 1024
+    #: Connections of clients at most; further ones are told so and closed.
+    max_connections: int = 4096
+    #: Whether waiting streams get comments that say what they wait for (a client may ask for them itself).
+    comments: bool = False
+    gates: Mapping[str, Gate] = field(default_factory=lambda: STANDARD_GATES)
+
+
+class Overflow(StrEnum):
+    """What happens to a prompt that is longer than the model's context."""
+
+    REJECT = "reject"
+    #: The oldest turns are left out.
+    TRIM = "trim"
+    #: The oldest turns are put into a few sentences by another model.
+    SUMMARIZE = "summarize"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLimits:
+    """How long a request may be."""
+
+    #: Prompt and answer together; None = what the engine was started with, if that is known.
+    tokens: int | None = None
+    overflow: Overflow = Overflow.REJECT
+    #: The model that summarises (a name, not an alias).
+    summarizer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How long one model's requests may take, in seconds, and how many may wait."""
+    """How one model's requests are treated; durations in seconds."""
 
     queue: QueueLimits = field(default_factory=QueueLimits)
     #: Until the engine's first byte after the request was sent to it.
     first_byte: float = 600.0
+    #: Between two pieces of an answer; None = as long as it takes.
+    chunk: float | None = None
     #: For the whole request once it is sent to the engine; None = as long as it takes.
     request: float | None = None
+    #: Requests at the engine at once; None = as the engine suggests.
+    concurrency: int | None = None
+    #: Gates it passes; None = by size and role.
+    gates: tuple[str, ...] | None = None
+    priority: int = 500
+    context: ContextLimits = field(default_factory=ContextLimits)
+    role: Role = Role.CHAT
+
+
+class Strategy(StrEnum):
+    """Which of several models answers."""
+
+    #: The first that can be loaded at all.
+    FIRST = "first"
+    #: The first that is in memory and takes requests; else the first.
+    READY = "ready"
+    #: The first that is in memory or fits into what is free; else the first.
+    FITS = "fits"
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """What a request must be like; all that is said must hold. Nothing said = every request."""
+
+    role: Role | None = None
+    image: bool | None = None
+    code: bool | None = None
+    tools: bool | None = None
+    #: Tokens of the prompt, by the stated estimate: at least, and at most.
+    min_tokens: int | None = None
+    max_tokens: int | None = None
+    #: Name (lower case) and value of a header; the value None = it only has to be there.
+    header: tuple[str, str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When this holds, one of these models answers, the first by preference."""
+
+    when: When
+    use: tuple[str, ...]
+    strategy: Strategy = Strategy.FIRST
+
+
+@dataclass(frozen=True, slots=True)
+class Virtual:
+    """A name behind which several models stand; the first rule that holds decides. The last one holds always."""
+
+    name: str
+    rules: tuple[Rule, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +187,7 @@ class Applied:
     #: Digest of the normalised content: equal = nothing a reader would call a change.
     digest: str
     source: Source
+    #: Names behind which several models stand. Not in `routes`.
+    virtual: Mapping[str, Virtual] = field(default_factory=dict)
     #: Things worth saying that are no errors.
     warnings: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, ModelSpec
 from reconciler.leases import QueueLimits
-from reconciler.manifest.applied import GatewaySettings, RequestLimits
+from reconciler.manifest.applied import ApiKey, GatewaySettings, RequestLimits
 from reconciler.manifest.document import Document, Model
 
 
@@ -78,7 +78,9 @@ def build_gateway(document: Document, api_keys: tuple[str, ...]) -> GatewaySetti
     """Return where clients connect; `api_keys` are the keys themselves."""
     host, port = document.gateway.listen
     hosts, origins = document.gateway.hosts, document.gateway.origins
-    return GatewaySettings(host=host, port=port, api_keys=api_keys, hosts=hosts, origins=origins)
+    return GatewaySettings(
+        host=host, port=port, api_keys=tuple(map(ApiKey, api_keys)), hosts=hosts, origins=origins
+    )
 
 
 def content_digest(document: Document, directory: Path, api_keys: tuple[str, ...]) -> str:

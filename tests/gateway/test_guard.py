@@ -7,7 +7,7 @@ import pytest
 
 from gateway_rig import CHAT, Rig, receive_until, request, rig
 from reconciler.gateway.hosts import host_allowed, host_name, origin_allowed
-from reconciler.manifest.applied import GatewaySettings
+from reconciler.manifest.applied import ApiKey, GatewaySettings
 
 pytestmark = pytest.mark.anyio
 
@@ -168,7 +168,7 @@ async def preflight(r: Rig, origin: str, path: str = CHAT) -> httpx.Response:
 
 async def test_a_preflight_needs_no_key_but_an_allowed_origin() -> None:
     async with rig() as r:
-        r.settings(GatewaySettings(api_keys=("secret",), origins=("https://chat.example",)))
+        r.settings(GatewaySettings(api_keys=(ApiKey("secret"),), origins=("https://chat.example",)))
         answer = await preflight(r, "https://chat.example")
         assert answer.status_code == 204
         assert answer.headers["access-control-allow-origin"] == "https://chat.example"
@@ -179,7 +179,7 @@ async def test_a_preflight_needs_no_key_but_an_allowed_origin() -> None:
         assert not [name for name in foreign.headers if name.startswith("access-control")]
 
 
-KEYS = GatewaySettings(api_keys=("first", "zweiter-schlüssel"))
+KEYS = GatewaySettings(api_keys=(ApiKey("first"), ApiKey("zweiter-schlüssel")))
 
 
 SENT: list[tuple[dict[str, str], bool]] = [

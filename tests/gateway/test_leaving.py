@@ -47,7 +47,7 @@ async def test_one_of_two_waiters_leaves_and_the_other_is_answered() -> None:
         await stays.aclose()
         assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"data: [DONE]" in answer
-        assert b"x-reconcile-waited: " in answer
+        assert b"x-reconciler-waited: " in answer
         stats = await anyio.to_thread.run_sync(get_json, f"http://127.0.0.1:{port}/stats")
         assert stats["requests"] == 1, "the one who left was not sent to the engine"
         await r.idle()

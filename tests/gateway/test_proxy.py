@@ -30,8 +30,8 @@ async def test_a_request_is_answered_by_the_engine_of_its_model(path: str) -> No
         answer = await r.post({**ASK, "input": "x"}, path)
         assert answer.status_code == 200
         assert answer.json()["model"] == "chat"
-        assert answer.headers["x-reconcile-model"] == "chat"
-        assert "x-reconcile-waited" not in answer.headers
+        assert answer.headers["x-reconciler-model"] == "chat"
+        assert "x-reconciler-waited" not in answer.headers
         await r.idle()
 
 
@@ -46,7 +46,7 @@ async def test_an_alias_is_answered_and_leaves_the_body_untouched() -> None:
             head = await receive_until(stream, b"{}")
         assert got.body == body
         assert got.head.startswith(b"POST /v1/chat/completions?a=%2F&b=1+2 HTTP/1.1\r\n")
-        assert b"x-reconcile-model: chat\r\n" in head
+        assert b"x-reconciler-model: chat\r\n" in head
 
 
 async def test_the_model_is_renamed_only_for_engines_that_want_it() -> None:

@@ -70,7 +70,7 @@ async def test_a_request_waits_for_the_load_and_is_told_how_long() -> None:
         answer = await asked
         assert answer.status_code == 200
         # Only a request that waited bears the header; here it may have been for less than a millisecond.
-        assert float(answer.headers["x-reconcile-waited"]) >= 0
+        assert float(answer.headers["x-reconciler-waited"]) >= 0
         assert r.wakes
 
 
@@ -84,7 +84,7 @@ async def test_one_more_than_the_queue_takes_is_refused_at_once() -> None:
         error = error_of(answer)
         assert (answer.status_code, error["code"], error["type"]) == (429, "queue_full", "rate_limit_error")
         assert int(answer.headers["retry-after"]) >= 1
-        assert answer.headers["x-reconcile-model"] == "chat"
+        assert answer.headers["x-reconciler-model"] == "chat"
         for stream in held:
             await stream.aclose()
         await r.idle()

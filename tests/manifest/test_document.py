@@ -13,7 +13,7 @@ from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, MayPreempt, ModelSpec, Residency
 from reconciler.engines.base import Finding
 from reconciler.leases import QueueLimits
-from reconciler.manifest.applied import GatewaySettings, RequestLimits
+from reconciler.manifest.applied import ApiKey, GatewaySettings, RequestLimits
 
 #: What a manifest that says nothing of it watches the machine by.
 WATCHED: Any = {"watermarks": Watermarks(), "max_swap": 10 << 30}
@@ -66,7 +66,9 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
     )
     assert applied.limits["big"] == RequestLimits(QueueLimits(3, 10), first_byte=20, request=600)
     assert applied.limits["small"] == RequestLimits(QueueLimits(64, 120), first_byte=600, request=None)
-    assert applied.gateway == GatewaySettings("::1", 9999, ("k1", "k2"), ("box.lan",), ("https://chat.lan",))
+    assert applied.gateway == GatewaySettings(
+        "::1", 9999, (ApiKey("k1"), ApiKey("k2")), ("box.lan",), ("https://chat.lan",)
+    )
     assert applied.routes == {"big": "big", "huge": "big", "large": "big", "small": "small"}
     assert applied.ports == (19000, 19010)
 
@@ -223,7 +225,7 @@ def test_keys_from_a_file_open_the_gateway(tmp_path: Path) -> None:
     (tmp_path / "keys.txt").write_text("# for the phone\nCANARY-1\n\n  CANARY-2  \n")
     text = f"{HEAD}gateway: {{listen: '0.0.0.0:80', api_keys: {{file: keys.txt}}}}\nmodels: {{}}\n"
     applied = accept(tmp_path, text)
-    assert applied.gateway.api_keys == ("CANARY-1", "CANARY-2")
+    assert [key.key for key in applied.gateway.api_keys] == ["CANARY-1", "CANARY-2"]
     assert applied.source.also_read == (str(tmp_path / "keys.txt"),)
     assert "CANARY" not in repr(applied)
 

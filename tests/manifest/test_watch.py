@@ -276,7 +276,7 @@ async def test_a_change_of_the_file_of_keys_counts(tmp_path: Path) -> None:
         await seen.until(lambda: len(seen) == 3, "its change is published")
         last = seen[-1]
         assert isinstance(last, Applied)
-        assert last.gateway.api_keys == ("k2",)
+        assert [key.key for key in last.gateway.api_keys] == ["k2"]
 
 
 @pytest.mark.parametrize("save", [rename, same_size_same_time])
