@@ -26,7 +26,7 @@ from reconciler.core.types import (
     Verdict,
     World,
 )
-from reconciler.manifest.applied import Applied, GatewaySettings, RequestLimits, Source
+from reconciler.manifest.applied import ApiKey, Applied, GatewaySettings, RequestLimits, Source
 
 NOW = 5000.0
 SECRET = "CANARY-secret"
@@ -158,7 +158,7 @@ def applied() -> Applied:
         launches=launches,
         routes={**{spec.name: spec.name for spec in specs}, "gpt-4o": "chat", "claude": "chat"},
         limits={spec.name: RequestLimits() for spec in specs},
-        gateway=GatewaySettings(api_keys=(SECRET,)),
+        gateway=GatewaySettings(api_keys=(ApiKey(SECRET),)),
         ports=(18100, 18199),
         digest="abc123",
         source=SOURCE,
