@@ -31,17 +31,32 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "invalid_json": Code(400, BAD_REQUEST, "The body is not a JSON object in UTF-8."),
         "invalid_model": Code(400, BAD_REQUEST, "`model` is missing, empty or not a string."),
         "invalid_host": Code(400, BAD_REQUEST, "There is no `Host` header, or more than one."),
+        "invalid_http": Code(400, BAD_REQUEST, "What arrived is not HTTP/1.1."),
+        "invalid_form": Code(400, BAD_REQUEST, "The body is not the form its `Content-Type` says."),
+        "invalid_lease": Code(
+            400, BAD_REQUEST, "The owner or the time of a lease is missing or out of range."
+        ),
+        "wrong_role": Code(
+            400, BAD_REQUEST, "The model is for something else; the message names one that fits."
+        ),
+        "context_length_exceeded": Code(
+            400, BAD_REQUEST, "Prompt and answer together are longer than the model's context."
+        ),
         "invalid_api_key": Code(401, "authentication_error", "No API key was sent, or a wrong one."),
         "forbidden_host": Code(
             403, "permission_error", "The `Host` name is neither loopback nor configured."
         ),
         "forbidden_origin": Code(403, "permission_error", "The browser page's `Origin` is not configured."),
+        "insufficient_scope": Code(403, "permission_error", "The API key does not allow this."),
         "not_found": Code(404, BAD_REQUEST, "There is no such path."),
         "model_not_found": Code(404, BAD_REQUEST, "No model or alias has this name."),
+        "lease_not_found": Code(404, BAD_REQUEST, "No such lease, or it has ended."),
         "method_not_allowed": Code(405, BAD_REQUEST, "The path does not take this method; see `Allow`."),
+        "request_timeout": Code(408, BAD_REQUEST, "The client did not finish sending its request in time."),
         "model_pinned": Code(409, "conflict_error", "A pinned model cannot be evicted; edit the manifest."),
         "cannot_load": Code(409, "conflict_error", "The last plan says that this model cannot be loaded."),
         "request_too_large": Code(413, BAD_REQUEST, "The body is larger than the limit."),
+        "headers_too_large": Code(431, BAD_REQUEST, "The head of the request is larger than the limit."),
         "queue_full": Code(429, LIMIT, "As many requests as allowed already wait for the model."),
         "internal_error": Code(500, SERVER, "A fault of the gateway; its log has the details."),
         "upstream_error": Code(
@@ -50,6 +65,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "load_failed": Code(502, SERVER, "The model could not be started; the message has its last line."),
         "starting": Code(503, SERVER, "The loop has not yet finished its first pass."),
         "not_ready": Code(503, SERVER, "Not every pinned model is ready, or the loop does not turn."),
+        "too_many_connections": Code(503, SERVER, "As many clients as allowed are connected."),
         "queue_timeout": Code(503, SERVER, "The model was not ready within the time a request may wait."),
         "insufficient_memory": Code(503, SERVER, "There is no room for the model now."),
         "not_startable": Code(
