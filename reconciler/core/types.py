@@ -49,6 +49,8 @@ class ModelSpec:
     load_timeout: float = 120.0
     drain_timeout: float = 120.0
     stop_grace: float = 10.0
+    #: Seconds after an unload during which its requests wait in line instead of starting a load.
+    reload_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,12 @@ class Demand:
     wanted: bool = False
     #: A person asked for it to go (`reconcile evict`); stays until somebody asks for the model again.
     dismissed: bool = False
+    #: Requests that wait although the model takes requests: for a gate, or for one of its own places.
+    gated: int = 0
+    #: Leases held from outside (`reconcile hold`) that are in force; not among `active`.
+    held: int = 0
+    #: When it last stopped taking requests because its process went, monotonic seconds; None = not in this run.
+    closed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "lease_not_found": Code(404, BAD_REQUEST, "No such lease, or it has ended."),
         "method_not_allowed": Code(405, BAD_REQUEST, "The path does not take this method; see `Allow`."),
         "request_timeout": Code(408, BAD_REQUEST, "The client did not finish sending its request in time."),
+        "not_loaded": Code(409, "conflict_error", "The model is not in memory, and a GET does not load it."),
         "model_pinned": Code(409, "conflict_error", "A pinned model cannot be evicted; edit the manifest."),
         "cannot_load": Code(409, "conflict_error", "The last plan says that this model cannot be loaded."),
         "request_too_large": Code(413, BAD_REQUEST, "The body is larger than the limit."),
