@@ -7,7 +7,17 @@ from typing import Final
 
 from benchmarks.report import Figure, machine, progress, table
 
-NAMES: Final = ("planning", "reaction", "load_overhead", "footprint", "proxy", "estimates", "account")
+NAMES: Final = (
+    "planning",
+    "reaction",
+    "load_overhead",
+    "footprint",
+    "proxy",
+    "estimates",
+    "account",
+    "alternation",
+    "gates",
+)
 #: Takes a quarter of an hour: run only when it is named.
 LONG: Final = ("soak",)
 
