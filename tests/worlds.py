@@ -110,7 +110,9 @@ def perform(step: Step, manifest: Manifest, world: World) -> World:
         rest = tuple(i for i in seen.instances if i is not gone)
         demands = seen.demands
         if not any(i.model == step.model for i in rest):
-            demands = tuple(replace(d, active=0) if d.model == step.model else d for d in demands)
+            demands = tuple(
+                replace(d, active=0, gated=0, held=0) if d.model == step.model else d for d in demands
+            )
         # Its warm pages counted as available all along; only what it had committed comes back.
         after = _look(seen, rest, demands, gone.committed or 0, gone.device)
         return replace(world, observation=replace(after, pressure=evicted(seen.pressure)))

@@ -53,8 +53,8 @@ class Row:
 
     @property
     def busy(self) -> bool:
-        """Whether somebody is being served, or is about to be."""
-        return self.demand.active > 0 or self.demand.waiting > 0
+        """Whether somebody is being served, is about to be, or holds it."""
+        return self.demand.in_use or self.demand.waiting > 0
 
     @property
     def demanded(self) -> bool:
@@ -140,7 +140,7 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
             )
         )
     named = {spec.name for spec in manifest.models}
-    serving = frozenset(d.model for d in demands.values() if d.active > 0 and d.model not in named)
+    serving = frozenset(d.model for d in demands.values() if d.in_use and d.model not in named)
     return Table(rows, strays, serving)
 
 

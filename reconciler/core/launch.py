@@ -11,8 +11,13 @@ class Role(StrEnum):
 
     CHAT = "chat"
     COMPLETION = "completion"
+    VISION = "vision"
     EMBEDDING = "embedding"
     RERANK = "rerank"
+    ASR = "asr"
+    TTS = "tts"
+    IMAGE = "image"
+    CLASSIFY = "classify"
 
 
 class LoadMode(StrEnum):

@@ -21,6 +21,18 @@ def unstartable(row: Row, now: float) -> Reason | None:
     return None
 
 
+def rests_until(row: Row, now: float) -> float | None:
+    """Return when a model that was unloaded a moment ago may be loaded again; None = now.
+
+    Pinned models and those a person asks for do not rest.
+    """
+    closed = row.demand.closed
+    if row.instance is not None or row.pinned or row.demand.wanted or closed is None:
+        return None
+    until = closed + row.spec.reload_after
+    return until if until > now else None
+
+
 def removal_reason(row: Row, now: float) -> Reason | None:
     """Return why a running model must leave whether or not somebody needs the room, or None."""
     instance, demand = row.instance, row.demand

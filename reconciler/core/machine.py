@@ -1,7 +1,7 @@
 """The state machine: at most one action in flight, written so that two cannot be expressed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from reconciler.core.types import Evict, Load, ModelSpec, Plan, Reason, Residency, Step, World
@@ -12,6 +12,8 @@ SETTLE_SECONDS: Final = 10.0
 SETTLE_SLACK: Final = 64 << 20
 #: On top of a model's own grace: what TERM again, KILL and reaping may take.
 STOP_MARGIN: Final = 10.0
+#: However much a load goes on doing, after so many times its patience it is given up.
+LOAD_CAP: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Loading:
 
     action: Load
     since: float
+    #: When it is given up, unless it is seen to go on until then.
     deadline: float
 
 
@@ -89,6 +92,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Progressed:
+    """A load was seen to go on at `at`; without more of that it is given up `patience` seconds later."""
+
+    at: float
+    patience: float
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The action did not succeed; whatever it had started is stopped, or could not be."""
 
@@ -102,7 +113,7 @@ class Halt:
     reason: str
 
 
-Event = Exited | Aborted | Recovered | Deadline | Ready | Failed | Halt
+Event = Exited | Aborted | Recovered | Deadline | Ready | Progressed | Failed | Halt
 
 
 class IllegalTransition(Exception):
@@ -170,12 +181,19 @@ def advance(state: State, event: Event, now: float) -> State:
             return Idle()
         case Loading(), Ready():
             return Idle()
+        case Loading(), Progressed(at, patience):
+            return replace(state, deadline=load_deadline(state.since, at, patience))
         case Loading(action=Load(model=model)), Failed(expect):
             return _settle(model, expect, now)
         case Loading(action=Load(model=model)), Deadline():
             return _settle(model, None, now)
         case _:
             raise IllegalTransition(f"{type(event).__name__} in {type(state).__name__}")
+
+
+def load_deadline(since: float, progressed_at: float, patience: float) -> float:
+    """Return when a load is given up that began at `since` and was last seen to go on at `progressed_at`."""
+    return min(progressed_at + patience, since + LOAD_CAP * patience)
 
 
 def _settle(model: str, expect: int | None, now: float) -> Settling:

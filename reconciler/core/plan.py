@@ -6,11 +6,12 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Row, Table, compare
-from reconciler.core.leaving import TRANSIENT_GRACE
+from reconciler.core.leaving import TRANSIENT_GRACE, rests_until
 from reconciler.core.select import PATIENCE, select
 from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.types import (
     Account,
+    Demand,
     Evict,
     Load,
     Manifest,
@@ -22,8 +23,8 @@ from reconciler.core.types import (
     Verdict,
     World,
 )
+from reconciler.core.words import counted, span, times
 from reconciler.core.words import size as size_text
-from reconciler.core.words import span, times
 
 #: Models in use are not looked at more often than this to see whether they have come to rest.
 REST: Final = 0.5
@@ -59,6 +60,8 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
             times.append(row.entry.retry_at)
         if demand.oldest is not None and demand.waiting > 0:
             times.append(demand.oldest + PATIENCE)
+        if (rested := rests_until(row, now)) is not None and row.wanted:
+            times.append(rested)
         if instance is None:
             continue
         if row.spec.min_resident > 0:
@@ -140,7 +143,7 @@ def _load(coming: Coming, free: int, now: float) -> Load:
     row, demand = coming.row, coming.row.demand
     detail = ""
     if demand.waiting > 0:
-        detail = f"{demand.waiting} request{'s' if demand.waiting > 1 else ''} waiting"
+        detail = f"{counted(demand.waiting, 'request')} waiting"
         if demand.oldest is not None:
             detail += f", oldest {span(max(0.0, now - demand.oldest))}"
     size = coming.need if row.size is None else row.size
@@ -190,22 +193,36 @@ def _kept(row: Row, now: float) -> tuple[Reason, int | None, str]:
     assert instance is not None, f"{row.name} does not run"
     if not instance.ready:
         return Reason.LOADING, row.charge, "being loaded"
-    if row.demand.active > 0:
-        count = row.demand.active
-        return Reason.IN_USE, row.charge, f"{count} request{'s' if count > 1 else ''} being served"
+    if row.demand.in_use:
+        return Reason.IN_USE, row.charge, _use(row.demand)
     idle = f"idle {span(max(0.0, now - instance.last_used))}"
     if row.pinned:
         return Reason.PINNED, row.charge, idle
     return (Reason.WARM if row.wanted else Reason.RESIDENT), row.charge, idle
 
 
+def _use(demand: Demand) -> str:
+    """Return who uses a model: `2 requests being served, 3 requests at the gate, held by 1 lease`."""
+    parts = []
+    if demand.active:
+        parts.append(f"{counted(demand.active, 'request')} being served")
+    if demand.gated:
+        parts.append(f"{counted(demand.gated, 'request')} at the gate")
+    if demand.held:
+        parts.append(f"held by {counted(demand.held, 'lease')}")
+    return ", ".join(parts)
+
+
 def _blocked(row: Row, block: Block, now: float, selection: Selection) -> Verdict:
     """A model that is wanted and stays out: `!`, or `.` for one that merely would be loaded if there were room."""
-    would = block.reason is Reason.NO_ROOM or (block.reason is Reason.MEMORY_PRESSURE and not row.demanded)
+    mild = block.reason in (Reason.MEMORY_PRESSURE, Reason.RESTING)
+    would = block.reason is Reason.NO_ROOM or (mild and not row.demanded)
     outcome = Outcome.COLD if would and row.instance is None else Outcome.BLOCKED
     retry_in = None
     if block.reason is Reason.BACKING_OFF and row.entry is not None and row.entry.retry_at is not None:
         retry_in = row.entry.retry_at - now
+    elif block.reason is Reason.RESTING:
+        retry_in = (rests_until(row, now) or now) - now
     detail = _block_detail(row, block, retry_in, selection)
     if row.instance is not None:
         detail += "; the process with the old settings serves on"
@@ -239,12 +256,15 @@ def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Sel
     if block.reason is Reason.BACKING_OFF and row.entry is not None:
         return f"failed {times(row.entry.failures)}, tries again in {span(retry_in or 0.0)}: {row.entry.last_error}"
     short = f"{size_text(block.short)} short" if block.short else "room is kept for a request that waits"
+    if block.held:
+        return f"{short} until the lease on {' and on '.join(block.held)} ends"
     texts = {
         Reason.SIZE_UNKNOWN: f"its size is unknown: {_size_hint(row)}",
         Reason.MEMORY_UNKNOWN: "the machine's memory could not be read",
         Reason.NEVER_FITS: f"can never fit: {short} even with every other model gone that is not pinned{_once(row)}",
         Reason.NO_ROOM: short,
         Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(PATIENCE)} have passed",
+        Reason.RESTING: f"it was unloaded a moment ago, and is not loaded again for another {span(retry_in or 0.0)}",
         Reason.OUTRANKED: f"{short}: it may not displace enough of {selection.holders or 'what holds the memory'}",
         Reason.MEMORY_PRESSURE: f"memory is short: {selection.shortage}",
         Reason.INSUFFICIENT_MEMORY: f"{short}: pinned models, other programs{_coming(selection)} hold the rest",

@@ -13,13 +13,13 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.leaving import going_order, removal_reason, stray_reason, unstartable
+from reconciler.core.leaving import going_order, removal_reason, rests_until, stray_reason, unstartable
 from reconciler.core.pressure import Level
 from reconciler.core.reach import Pinned
 from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.shares import Files, Shares, own, shared, within
 from reconciler.core.types import Instance, Manifest, Observation, Reason
-from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, rank
+from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, may_displace, rank
 from reconciler.core.words import size as size_text
 
 #: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
@@ -64,7 +64,8 @@ class _Selector:
         #: Those of them that may go now, and those that may be drained now.
         settled = [r for r in victims if self._has_stayed(r)]
         self.idle = Displaceable(r for r in settled if not r.busy)
-        self.busy = Displaceable(r for r in settled if r.busy)
+        # A model that is held stays until it is released, however long somebody waits for its room.
+        self.busy = Displaceable(r for r in settled if r.busy and not r.demand.held)
         self.pinned = Pinned(table, now)
         #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
         #: models themselves: what they need changes with who holds a file.
@@ -121,7 +122,7 @@ class _Selector:
                 continue
             reason = removal_reason(row, self.now)
             if reason is not None:
-                busy = row.demand.active > 0
+                busy = row.demand.in_use
                 leaving = Going(row.instance, row.own_charge, reason, row.held_files, row, busy=busy)
                 (first if row.charge is None else going).append(leaving)
             elif not row.pinned:
@@ -201,6 +202,8 @@ class _Selector:
         reason = unstartable(row, self.now)
         if reason is None and self.free is None:
             reason = Reason.MEMORY_UNKNOWN
+        if reason is None and rests_until(row, self.now) is not None:
+            reason = Reason.RESTING
         if reason is not None or row.need is None or self.free is None or self.budget is None:
             self.out.blocked[row.name] = Block(reason or Reason.SIZE_UNKNOWN)
             return
@@ -293,14 +296,16 @@ class _Selector:
         return owed
 
     def _block_for_room(self, row: Row, needs_room: int, short: int, reason: Reason | None = None) -> None:
+        held: tuple[str, ...] = ()
         if reason is None:
             if self._could_free(row, bound(row), short):
                 reason = Reason.VICTIMS_BUSY
+                held = self._in_the_way(row, short)
             elif self._could_free(row, inf, short):
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
-        self.out.blocked[row.name] = Block(reason, max(short, 0))
+        self.out.blocked[row.name] = Block(reason, max(short, 0), held)
         if self.sharing:
             self.blocked_sharing.append(row)
         elif self.least_blocked is None or needs_room < self.least_blocked:
@@ -321,6 +326,17 @@ class _Selector:
         freed = leading(others, sys.maxsize, self.staying)[1]
         self._step_back(row)
         return freed >= short
+
+    def _in_the_way(self, row: Row, short: int) -> tuple[str, ...]:
+        """Return the models that are held, where all others that `row` may displace would not be enough."""
+        below = [v for v in self.victims.values() if v is not row and may_displace(row, v.spec.priority)]
+        held = tuple(sorted(v.name for v in below if v.demand.held))
+        if not held:
+            return ()
+        self._step_in(row)
+        freed = leading((v for v in below if not v.demand.held), sys.maxsize, self.staying)[1]
+        self._step_back(row)
+        return held if freed < short else ()
 
     def _displace(self, row: Row, short: int) -> list[Row] | None:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
@@ -383,7 +399,7 @@ class _Selector:
         self.staying.drop(row.held_files)
         frees = row.own_charge + self.here.drop(row.held_files)
         self.free = (self.free or 0) + frees
-        return Going(row.instance, frees, reason, row.held_files, row, claimant, busy=row.demand.active > 0)
+        return Going(row.instance, frees, reason, row.held_files, row, claimant, busy=row.demand.in_use)
 
 
 def _charge_of(going: Going) -> int | None:
@@ -408,7 +424,7 @@ def _urgency(row: Row) -> tuple[bool, bool, bool, int, float, str]:
 
     Whoever is waited for comes before all that merely are to be warm: these would take what is freed for it.
     """
-    draining = row.instance is not None and row.demand.active > 0
+    draining = row.instance is not None and row.demand.in_use
     oldest = row.demand.oldest if row.demand.oldest is not None else float("inf")
     return (draining, not row.pinned, not row.demanded, -row.spec.priority, oldest, row.name)
 

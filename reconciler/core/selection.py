@@ -39,6 +39,8 @@ class Block:
 
     reason: Reason
     short: int | None = None
+    #: Models in the way that stay until whoever holds them lets go.
+    held: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -132,6 +132,11 @@ class Demand:
     #: When it last stopped taking requests because its process went, monotonic seconds; None = not in this run.
     closed: float | None = None
 
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody is served, is let wait at its door, or holds it: it is not to be stopped under them."""
+        return self.active > 0 or self.gated > 0 or self.held > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
@@ -231,6 +236,7 @@ class Reason(StrEnum):
     MEMORY_UNKNOWN = "MemoryUnknown"
     NOT_STARTABLE = "NotStartable"
     BACKING_OFF = "BackingOff"
+    RESTING = "Resting"
     VICTIMS_BUSY = "VictimsBusy"
     OUTRANKED = "Outranked"
 

@@ -41,3 +41,8 @@ def span(seconds: float) -> str:
 def times(count: int) -> str:
     """Return how often: `once`, `3 times`."""
     return "once" if count == 1 else f"{count} times"
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a number with its noun: `1 request`, `2 requests`."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -19,6 +19,7 @@ from reconciler.core.machine import (
     Idle,
     IllegalTransition,
     Loading,
+    Progressed,
     Ready,
     Recovered,
     Settling,
@@ -39,7 +40,16 @@ STATES: list[State] = [
     Loading(LOAD, 0.0, 1.0),
     Halted("over"),
 ]
-EVENTS: list[Event] = [Exited(50), Aborted(), Recovered(), Deadline(), Ready(), Failed(50), Halt("asked")]
+EVENTS: list[Event] = [
+    Exited(50),
+    Aborted(),
+    Recovered(),
+    Deadline(),
+    Ready(),
+    Progressed(0.5, 1.0),
+    Failed(50),
+    Halt("asked"),
+]
 
 #: All that may happen. Every other pair is a fault of the caller.
 LEGAL: dict[tuple[str, str], State] = {
@@ -49,6 +59,7 @@ LEGAL: dict[tuple[str, str], State] = {
     ("Settling", "Recovered"): Idle(),
     ("Settling", "Deadline"): Idle(),
     ("Loading", "Ready"): Idle(),
+    ("Loading", "Progressed"): Loading(LOAD, 0.0, 1.5),
     ("Loading", "Failed"): Settling("a", 50, NOW, NOW + machine.SETTLE_SECONDS),
     ("Loading", "Deadline"): Settling("a", None, NOW, NOW + machine.SETTLE_SECONDS),
     **{(type(s).__name__, "Halt"): Halted("asked") for s in STATES},
@@ -109,6 +120,18 @@ def test_deadlines_come_from_the_model() -> None:
     busy = world(running("gone", 100), running("a", 100), demands=[Demand("gone", active=1)])
     evicting = machine.begin(Idle(), plan(wanted, busy, NOW), busy, _specs(wanted), NOW)
     assert evicting.deadline == NOW + 5 + 3 + machine.STOP_MARGIN
+
+
+@pytest.mark.parametrize(
+    ("progressed_at", "deadline"),
+    [(100.0, 102.0), (101.5, 103.5), (117.9, 119.9), (118.0, 120.0), (119.9, 120.0), (500.0, 120.0)],
+)
+def test_a_load_that_goes_on_gets_time_but_not_for_ever(progressed_at: float, deadline: float) -> None:
+    """With a patience of 2 s: it ends 2 s after its last sign of life, and after 20 s in any case."""
+    assert machine.LOAD_CAP == 10
+    assert machine.load_deadline(100.0, progressed_at, 2.0) == deadline
+    moved = machine.advance(Loading(LOAD, 100.0, 102.0), Progressed(progressed_at, 2.0), NOW)
+    assert moved == Loading(LOAD, 100.0, deadline)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def specs(draw: st.DrawFn, name: str) -> ModelSpec:
         steady=None if steady is None else steady * MIB,
         peak=draw(st.none() | SIZES.map(lambda s: s * MIB)),
         idle_ttl=draw(st.none() | st.sampled_from([5.0, 60.0])),
+        reload_after=draw(st.sampled_from([0.0, 0.0, 30.0])),
         min_resident=draw(st.sampled_from([0.0, 0.0, 30.0])),
         may_preempt=draw(
             st.sampled_from([MayPreempt.EQUAL, MayPreempt.EQUAL, MayPreempt.LOWER, MayPreempt.NONE])
@@ -139,9 +140,11 @@ def memories(draw: st.DrawFn) -> Memory:
 
 
 @st.composite
-def demands(draw: st.DrawFn, name: str, active: int) -> Demand:
+def demands(draw: st.DrawFn, name: str, active: int, runs: bool) -> Demand:
     waits = draw(st.sampled_from([0, 0, 1, 3]))
     wanted = draw(st.sampled_from([False, False, False, True]))
+    # Who is let wait at the gate, or holds, does so with a model that runs.
+    gated, held = draw(st.sampled_from([(0, 0), (0, 0), (0, 0), (2, 0), (0, 1)])) if runs else (0, 0)
     return Demand(
         model=name,
         active=active,
@@ -150,6 +153,9 @@ def demands(draw: st.DrawFn, name: str, active: int) -> Demand:
         wanted=wanted,
         # Whoever asks for a model takes the dismissal back, so the two never stand together.
         dismissed=not waits and not wanted and draw(st.sampled_from([False, False, True])),
+        gated=gated,
+        held=held,
+        closed=draw(st.none() | st.sampled_from([NOW - 5, NOW - 40])),
     )
 
 
@@ -160,7 +166,7 @@ def cases(draw: st.DrawFn, pressed: bool = False) -> tuple[Manifest, World]:
     models = tuple(draw(specs(n)) for n in sorted(named))
     processes = tuple(draw(instances(n, 100 + i)) for i, n in enumerate(up))
     wants = tuple(
-        draw(demands(n, draw(st.integers(0, 2)) if n in up else 0))
+        draw(demands(n, draw(st.integers(0, 2)) if n in up else 0, n in up))
         for n in sorted({*named, *up})
         if draw(st.booleans())
     )
@@ -329,7 +335,7 @@ def test_after_one_has_gone_for_pressure_there_must_be_new_evidence(case: tuple[
 def test_safe_pinned_and_leased_models_are_no_victims(case: tuple[Manifest, World]) -> None:
     manifest, world = case
     rows = {r.name: r for r in compare(manifest, world, NOW).rows}
-    serving = {d.model for d in world.observation.demands if d.active > 0}
+    serving = {d.model for d in world.observation.demands if d.in_use}
     for step in plan(manifest, world, NOW).steps:
         row = rows.get(step.model)
         if isinstance(step, Evict) and step.reason is Reason.REMOVED and step.model in serving:
@@ -339,8 +345,11 @@ def test_safe_pinned_and_leased_models_are_no_victims(case: tuple[Manifest, Worl
         if row.pinned:
             assert row.instance.digest != row.spec.digest, "a pinned model leaves only to be replaced"
             assert any(isinstance(s, Load) and s.model == row.name for s in plan(manifest, world, NOW).steps)
-        if row.demand.active > 0:
+        if row.demand.in_use:
             assert step.drain, "a model with a lease is drained, never just stopped"
+        if row.demand.held:
+            allowed = {Reason.DISMISSED, Reason.DRIFTED, Reason.MEMORY_PRESSURE}
+            assert step.reason in allowed, "a model that is held makes room for nobody, and does not expire"
 
 
 @given(cases())
@@ -465,9 +474,9 @@ def test_no_priority_inversion_a_blocked_request_could_not_be_served_by_idle_mod
     # One whose own old process is in use has its turn after all others.
     row = max(
         blocked,
-        key=lambda r: (r.demand.active == 0, r.pinned, r.spec.priority, -(r.demand.oldest or 1e12)),
+        key=lambda r: (not r.demand.in_use, r.pinned, r.spec.priority, -(r.demand.oldest or 1e12)),
     )
-    if row.instance is not None and row.demand.active > 0:
+    if row.instance is not None and row.demand.in_use:
         return
     idle = {
         (r.instance.pid, r.instance.started)
