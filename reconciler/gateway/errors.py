@@ -33,6 +33,9 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "invalid_host": Code(400, BAD_REQUEST, "There is no `Host` header, or more than one."),
         "invalid_http": Code(400, BAD_REQUEST, "What arrived is not HTTP/1.1."),
         "invalid_form": Code(400, BAD_REQUEST, "The body is not the form its `Content-Type` says."),
+        "invalid_request": Code(
+            400, BAD_REQUEST, "A field of the request is missing or wrong; the message names it."
+        ),
         "invalid_lease": Code(
             400, BAD_REQUEST, "The owner or the time of a lease is missing or out of range."
         ),
