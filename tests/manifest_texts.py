@@ -20,7 +20,15 @@ FULL = """\
 apiVersion: reconciler/v1
 x-note: [anything, {at: all}]
 machine: {memory: 16GiB, reserve: 1GiB, ports: 19000-19010}
-gateway: {listen: "[::1]:9999", api_keys: [k1, k2], hosts: [box.lan], origins: ["https://chat.lan"]}
+gateway:
+  listen: "[::1]:9999"
+  api_keys: [k1, {key: k2, name: phone, scopes: [infer, read], priority: low}]
+  hosts: [box.lan]
+  origins: ["https://chat.lan"]
+  max_body: 128MiB
+  max_connections: 100
+  comments: true
+  gates: {heavy: ~, llm: {limit: 3}, disk: {limit: 2, above: 1GB, roles: [embedding]}}
 defaults:
   timeouts: {load: 3m, stop: 5}
   env: {A: one, B: two}
@@ -33,19 +41,32 @@ models:
     aliases: [large, huge]
     priority: critical
     residency: pinned
-    context: {max_tokens: 4096, slots: 2, cache_type: q8_0, bytes_per_token: 1000}
+    context: {max_tokens: 4096, slots: 2, cache_type: q8_0, bytes_per_token: 1000, overflow: summarize, summarizer: little}
     memory: {steady: 4GiB, peak: 5GiB, mode: mlock}
     idle_ttl: 5m
     min_resident: 10s
     may_preempt: lower
+    reload_after: 30s
+    concurrency: 4
+    gate: [llm, disk]
     queue: {max: 3, timeout: 10s}
-    timeouts: {load: 1m, first_byte: 20s, request: 10m, drain: 0, stop: 1}
+    timeouts: {load: 1m, first_byte: 20s, chunk: 1m, request: 10m, drain: 0, stop: 1}
     env: {B: three}
     args: [--flash-attn, on]
     cwd: work
     port: 9101
     health: /ready
-  small: {}
+  small: {aliases: [little]}
+virtual:
+  auto:
+    rules:
+      - {when: {role: embedding}, use: large}
+      - when: {image: false, code: true, tools: false, min_tokens: 10, max_tokens: 20, header: {X-Task: code}}
+        use: [big, little]
+        strategy: fits
+      - {when: {header: {X-Any: ~}}, use: big}
+    use: [little, big]
+    strategy: ready
 """
 
 

@@ -16,6 +16,7 @@ _COMPLETION: Final = ("/v1/completions", {"prompt": "a", "max_tokens": 1, "tempe
 _CALLS: Final[Mapping[Role, tuple[str, Mapping[str, object]]]] = {
     Role.CHAT: _COMPLETION,
     Role.COMPLETION: _COMPLETION,
+    Role.VISION: _COMPLETION,
     Role.EMBEDDING: ("/v1/embeddings", {"input": "a"}),
     Role.RERANK: ("/v1/rerank", {"query": "a", "documents": ["a"]}),
 }

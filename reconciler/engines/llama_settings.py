@@ -39,6 +39,8 @@ COMMON_ENV: Final = {"OMP_WAIT_POLICY": "passive"}
 _MOST_SLOTS: Final = 256
 _MOST_TOKENS: Final = 2**31 - 1
 _VECTORS: Final = (Role.EMBEDDING, Role.RERANK)
+#: What a llama.cpp server can be.
+_ROLES: Final = (Role.CHAT, Role.COMPLETION, Role.VISION, Role.EMBEDDING, Role.RERANK)
 #: An embedding's input must fit one physical batch. Larger batches cost compute buffers, so there is a bound.
 _LEAST_BATCH: Final = 512
 _MOST_BATCH: Final = 8192
@@ -58,6 +60,10 @@ def check(spec: LaunchSpec) -> tuple[Finding, ...]:
     findings += _owned(("command",), llama_words.server_words(spec.command))
     findings += _owned(("args",), spec.args)
     findings += _unclear(spec)
+    if spec.role not in _ROLES:
+        message = f"a llama.cpp server is no {spec.role.value} model"
+        hint = f"one of {', '.join(_ROLES)}; or `engine: command` with a program that is one"
+        findings.append(Finding(("role",), message, hint))
     if spec.cache_type not in _CACHE_TYPES:
         message = f"{spec.cache_type!r} is not a cache type"
         findings.append(Finding(("context", "cache_type"), message, f"one of {', '.join(_CACHE_TYPES)}"))

@@ -46,7 +46,7 @@ class Gate:
     roles: frozenset[Role] = frozenset()
 
 
-GENERATING: Final = frozenset({Role.CHAT, Role.COMPLETION})
+GENERATING: Final = frozenset({Role.CHAT, Role.COMPLETION, Role.VISION})
 HEAVY_BYTES: Final = 30_000_000_000
 STANDARD_GATES: Final[Mapping[str, Gate]] = {
     "heavy": Gate(limit=1, above=HEAVY_BYTES, roles=GENERATING),
@@ -73,6 +73,8 @@ class GatewaySettings:
     #: Whether waiting streams get comments that say what they wait for (a client may ask for them itself).
     comments: bool = False
     gates: Mapping[str, Gate] = field(default_factory=lambda: STANDARD_GATES)
+    #: Environment variables that hold API keys: no child process may inherit them.
+    key_variables: tuple[str, ...] = ()
 
 
 class Overflow(StrEnum):

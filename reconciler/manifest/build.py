@@ -3,14 +3,33 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Final
 
 from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, ModelSpec
 from reconciler.leases import QueueLimits
-from reconciler.manifest.applied import ApiKey, GatewaySettings, RequestLimits
+from reconciler.manifest.applied import (
+    GENERATING,
+    STANDARD_GATES,
+    ApiKey,
+    ContextLimits,
+    Gate,
+    GatewaySettings,
+    RequestLimits,
+    Rule,
+    Virtual,
+    When,
+)
 from reconciler.manifest.document import Document, Model
+from reconciler.manifest.gateway_part import Gateway
+from reconciler.manifest.virtual_part import VirtualModel, WhenPart
+
+#: Rounds of the hash of API keys: about 10 ms, once for each time a manifest is read.
+SLOW_ROUNDS: Final = 20_000
 
 
 def build_launch(name: str, model: Model, directory: Path) -> LaunchSpec:
@@ -65,35 +84,118 @@ def build_spec(name: str, model: Model, launch: LaunchSpec) -> ModelSpec:
         load_timeout=model.timeouts.load,
         drain_timeout=model.timeouts.drain,
         stop_grace=model.timeouts.stop,
+        reload_after=model.reload_after,
     )
 
 
-def build_limits(model: Model) -> RequestLimits:
-    """Return the bounds of one model's requests."""
-    queue = QueueLimits(max=model.queue.max, timeout=model.queue.timeout)
-    return RequestLimits(queue=queue, first_byte=model.timeouts.first_byte, request=model.timeouts.request)
+def build_limits(model: Model, routes: Mapping[str, str]) -> RequestLimits:
+    """Return how one model's requests are treated; `routes` leads from names and aliases to models."""
+    context = model.context
+    summarizer = routes[context.summarizer] if context.summarizer is not None else None
+    return RequestLimits(
+        queue=QueueLimits(max=model.queue.max, timeout=model.queue.timeout),
+        first_byte=model.timeouts.first_byte,
+        chunk=model.timeouts.chunk,
+        request=model.timeouts.request,
+        concurrency=model.concurrency,
+        gates=model.gate,
+        priority=model.priority,
+        context=ContextLimits(context.max_tokens, context.overflow, summarizer),
+        role=model.role,
+    )
 
 
-def build_gateway(document: Document, api_keys: tuple[str, ...]) -> GatewaySettings:
-    """Return where clients connect; `api_keys` are the keys themselves."""
-    host, port = document.gateway.listen
-    hosts, origins = document.gateway.hosts, document.gateway.origins
+def build_virtual(document: Document, routes: Mapping[str, str]) -> dict[str, Virtual]:
+    """Return the virtual models by name, sorted; a rule that holds always comes last in each."""
+    return {name: _virtual(name, part, routes) for name, part in sorted(document.virtual.items())}
+
+
+def _virtual(name: str, part: VirtualModel, routes: Mapping[str, str]) -> Virtual:
+    rules = [
+        Rule(_when(rule.when), tuple(routes[use] for use in rule.use), rule.strategy or part.strategy)
+        for rule in part.rules
+    ]
+    if part.use is not None:
+        rules.append(Rule(When(), tuple(routes[use] for use in part.use), part.strategy))
+    return Virtual(name, tuple(rules))
+
+
+def _when(part: WhenPart) -> When:
+    return When(
+        role=part.role,
+        image=part.image,
+        code=part.code,
+        tools=part.tools,
+        min_tokens=part.min_tokens,
+        max_tokens=part.max_tokens,
+        header=next(iter(part.header.items())) if part.header else None,
+    )
+
+
+def build_gates(gateway: Gateway) -> dict[str, Gate]:
+    """Return the gates by name, sorted: the standard ones as the manifest changes them, and its own."""
+    gates = dict(STANDARD_GATES)
+    for name, entry in gateway.gates.items():
+        if entry is None:
+            gates.pop(name, None)
+            continue
+        known = STANDARD_GATES.get(name)
+        roles = known.roles if known else GENERATING if entry.above is not None else frozenset()
+        above = known.above if known else None
+        gates[name] = Gate(
+            limit=entry.limit or (known.limit if known else 1),
+            above=above if entry.above is None else entry.above,
+            roles=roles if entry.roles is None else frozenset(entry.roles),
+        )
+    return dict(sorted(gates.items()))
+
+
+def build_gateway(
+    document: Document, api_keys: tuple[ApiKey, ...], key_variables: tuple[str, ...] = ()
+) -> GatewaySettings:
+    """Return where clients connect and who may; `key_variables` name what in the environment holds keys."""
+    gateway = document.gateway
+    host, port = gateway.listen
     return GatewaySettings(
-        host=host, port=port, api_keys=tuple(map(ApiKey, api_keys)), hosts=hosts, origins=origins
+        host=host,
+        port=port,
+        api_keys=api_keys,
+        hosts=gateway.hosts,
+        origins=gateway.origins,
+        max_body=gateway.max_body,
+        max_connections=gateway.max_connections,
+        comments=gateway.comments,
+        gates=build_gates(gateway),
+        key_variables=key_variables,
     )
 
 
-def content_digest(document: Document, directory: Path, api_keys: tuple[str, ...]) -> str:
+def content_digest(
+    document: Document, directory: Path, gateway: GatewaySettings, virtual: Mapping[str, Virtual]
+) -> str:
     """Return 16 hex digits that change exactly when the meaning does: not with comments, order or notation.
 
-    `defaults` count through the models that take them.
+    `defaults` count through the models that take them. The digest is shown, so nobody may find a key by trying: keys
+    count by a slow hash.
     """
-    meaning = document.model_dump(exclude={"defaults"})
+    left_out: dict[str, Any] = {"defaults": True, "gateway": {"api_keys", "gates"}, "virtual": True}
+    meaning = document.model_dump(exclude=left_out)
     for model in meaning["models"].values():
         model["aliases"] = sorted(model["aliases"])
-    parts = [meaning, str(directory), sorted(api_keys)]
+    gates = [
+        [name, gate.limit, gate.above, sorted(gate.roles)] for name, gate in sorted(gateway.gates.items())
+    ]
+    stands_for = [asdict(virtual[name]) for name in sorted(virtual)]
+    parts = [meaning, str(directory), gates, stands_for, _fingerprint(gateway.api_keys)]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _fingerprint(keys: tuple[ApiKey, ...]) -> str:
+    if not keys:
+        return ""
+    parts = sorted([key.key, key.name, *sorted(key.scopes), str(key.priority)] for key in keys)
+    return hashlib.pbkdf2_hmac("sha256", json.dumps(parts).encode(), b"reconcile", SLOW_ROUNDS).hex()
 
 
 def _absolute(path: str, directory: Path) -> str:

@@ -6,11 +6,11 @@ from typing import Final
 from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.expand import ExpandError, expand
 from reconciler.manifest.problems import Problems
-from reconciler.manifest.scalars import Expanded, OddNumber, kind, resolve
-from reconciler.manifest.tree import Entry, Map, Mark, Node, Scalar, Seq
+from reconciler.manifest.scalars import NOTHING, Expanded, Nothing, OddNumber, kind, resolve
+from reconciler.manifest.tree import Entry, Map, Mark, Node, Scalar, Seq, nullable
 from reconciler.manifest.words import SplitError, split
 
-Data = str | int | float | bool | OddNumber | list["Data"] | dict[str, "Data"]
+Data = str | int | float | bool | OddNumber | Nothing | list["Data"] | dict[str, "Data"]
 
 
 #: Stands in a list for an item that has been refused, so that the items after it keep their places.
@@ -23,6 +23,12 @@ class Reader:
     def __init__(self, environ: Mapping[str, str], problems: Problems) -> None:
         self.environ = environ
         self.problems = problems
+        self._nullable: frozenset[int] = frozenset()
+
+    def root(self, root: Map) -> dict[str, Data]:
+        """Return the values of a whole manifest."""
+        self._nullable = frozenset(id(node) for node in nullable(root))
+        return self.mapping(root)
 
     def read(self, node: Node) -> Data | None:
         """Return the value of a node, or None if it has none (noted)."""
@@ -57,6 +63,8 @@ class Reader:
         if node.plain:
             value = resolve(node.value)
             if not isinstance(value, str):
+                if value is None and id(node) in self._nullable:
+                    return NOTHING
                 if value is None:
                     self.problems.add(
                         node.mark,

@@ -15,7 +15,7 @@ _SECRET = re.compile(
     r"""(?i)([\w-]*(?:key|token|secret|password|passwd)s?(?:"|')?(?:\s*[:=,]\s*|\s+)[\["']*)([^\s"',\]\[{}]+)"""
 )
 #: Settings of ours that look like the above and are none.
-_NO_SECRET = re.compile(r"(?i)(max|num|n|ctx|context|per)[_-]?tokens?\b|tokens?[_-](per|max)")
+_NO_SECRET = re.compile(r"(?i)(max|min|num|n|ctx|context|per)[_-]?tokens?\b|tokens?[_-](per|max)")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,27 +3,18 @@
 Defaults are written as in a manifest, so that the JSON Schema shows them that way.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Field
 
 from reconciler.manifest import fields as f
+from reconciler.manifest import gateway_fields as g
+from reconciler.manifest.gateway_part import Gateway
+from reconciler.manifest.parts import Part, written
+from reconciler.manifest.virtual_part import VirtualModel
 
 API_VERSION: Final = "reconciler/v1"
 DEFAULT_ENGINE: Final = "llama.cpp"
-
-
-def written(default: str, description: str) -> Any:
-    """Return a field whose default is written as in a manifest, and read like any value."""
-    return Field(default=default, description=description)
-
-
-class Part(BaseModel):
-    """A mapping of the manifest. No value is ever converted to another type, and none appears in an error."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, validate_default=True
-    )
 
 
 class Marks(Part):
@@ -81,51 +72,8 @@ class Machine(Part):
     )
 
 
-class ApiKeyFile(Part):
-    """API keys kept out of the manifest."""
-
-    file: f.PathText = Field(
-        description="File with one key a line, relative to the manifest file; empty lines and lines that begin with # "
-        "are left out. Saving it applies it."
-    )
-
-
-def _key_form(value: object) -> str:
-    return "=file" if isinstance(value, dict | ApiKeyFile) else "=list"
-
-
-ApiKeys = Annotated[
-    Annotated[ApiKeyFile, Tag("=file")]
-    | Annotated[tuple[f.ApiKey, ...], Field(strict=False, min_length=1), Tag("=list")],
-    Discriminator(_key_form),
-]
-
-
-class Gateway(Part):
-    """The one address clients use."""
-
-    listen: f.Listen = written(
-        "127.0.0.1:8080",
-        description="Address and port (`127.0.0.1:8080`, `[::1]:8080`; port 0 = any free one). Anything but loopback "
-        "needs `api_keys`. A change takes effect when reconcile is started again.",
-    )
-    api_keys: ApiKeys | None = Field(
-        default=None,
-        repr=False,
-        description="Keys of which a client must send one as `Authorization: Bearer KEY`: `{file: keys.txt}` or a "
-        "list. Without it no key is asked for.",
-    )
-    hosts: Annotated[tuple[f.HostName, ...], Field(strict=False)] = Field(
-        default=(),
-        description="Names accepted in the `Host` header besides the loopback ones, without a port.",
-    )
-    origins: Annotated[tuple[f.Origin, ...], Field(strict=False)] = Field(
-        default=(), description="Browser origins that may call, for example `https://chat.example.org`."
-    )
-
-
 class Context(Part):
-    """How long a request may be, and how many are served side by side. A change restarts the model."""
+    """How long a request may be, and how many are served side by side. Most of it restarts the model."""
 
     max_tokens: f.Count | None = Field(
         default=None,
@@ -141,6 +89,15 @@ class Context(Part):
         default=None,
         description="Bytes one token of context takes, for the memory estimate, where the engine cannot tell. "
         "Changing it restarts nothing.",
+    )
+    overflow: g.OverflowField = written(
+        "reject",
+        description="What happens to a prompt that leaves no room for its answer: it is refused (reject), the oldest "
+        "turns are left out (trim), or put into a few sentences by the `summarizer` (summarize). Applies at once.",
+    )
+    summarizer: f.Text | None = Field(
+        default=None,
+        description="The chat model, by name or alias, that summarises for `overflow: summarize`. Applies at once.",
     )
 
 
@@ -183,6 +140,9 @@ class Timeouts(Part):
     first_byte: f.Duration = written(
         "10m", description="From sending a request to the engine until its first byte."
     )
+    chunk: f.TimeLimit = written(
+        "never", description="Between two pieces of an answer; `never` = as long as it takes."
+    )
     request: f.TimeLimit = written(
         "never", description="For a whole request at the engine; `never` = as long as it takes."
     )
@@ -224,6 +184,21 @@ class Shared(Part):
         "equal",
         description="Whom it may displace: nobody (none), lower priorities (lower), or its equals too (equal). "
         "Applies at once.",
+    )
+    reload_after: f.DurationOrZero = written(
+        "0s",
+        description="Seconds, or a duration, after an unload during which requests wait in line instead of starting a "
+        "load at once. Applies at once.",
+    )
+    concurrency: g.Concurrency = written(
+        "auto",
+        description="Requests at the engine at once; further ones wait. `auto` = as the engine suggests. "
+        "Applies at once.",
+    )
+    gate: g.Gates = written(
+        "auto",
+        description="The gate, or gates, that its requests pass: names of `gateway.gates`, `none`, or `auto` for what "
+        "size and role say. Applies at once.",
     )
     queue: Queue = Field(default_factory=Queue, description="How requests wait for the model.")
     timeouts: Timeouts = Field(default_factory=Timeouts, description="Deadlines.")
@@ -291,4 +266,8 @@ class Document(Part):
     models: dict[str, Model] = Field(
         description="The models by name. A name is what clients put into `model`: at most 128 characters; slashes, "
         "colons and letters of any script are fine. `{}` = no model at all."
+    )
+    virtual: dict[str, VirtualModel] = Field(
+        default_factory=dict,
+        description="Names behind which several models stand; rules say which one answers. Apply at once.",
     )

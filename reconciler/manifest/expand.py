@@ -26,6 +26,11 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     return _EXPANSION.sub(lambda match: _replacement(match, environ), text)
 
 
+def variables(text: str) -> list[str]:
+    """Return the names of the variables that `text` stands for, in order."""
+    return [match[2] for match in _EXPANSION.finditer(text) if not match[1]]
+
+
 def _replacement(match: re.Match[str], environ: Mapping[str, str]) -> str:
     escape, name, default, end = match.groups()
     if escape:

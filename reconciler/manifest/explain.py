@@ -10,7 +10,7 @@ from reconciler.manifest.diagnostics import looks_secret
 from reconciler.manifest.problems import Problems
 from reconciler.manifest.scalars import kind
 from reconciler.manifest.sections import model_only, unknown_key
-from reconciler.manifest.tree import Map, Mark, Node, Scalar, Seq, find
+from reconciler.manifest.tree import KEY_SETTINGS, Map, Mark, Node, Scalar, Seq, find
 
 Path = tuple[str | int, ...]
 
@@ -43,12 +43,16 @@ def place(root: Map, path: Path) -> Mark:
 def _explain_one(detail: ErrorDetails, root: Map, problems: Problems) -> None:
     path: Path = detail["loc"]
     if path[:2] == ("gateway", "api_keys"):
-        path = tuple(p for p in path if p not in ("=file", "=list"))
+        path = tuple(p for p in path if not str(p).startswith("="))
     context: dict[str, Any] = detail.get("ctx", {})
     kind_of = detail["type"]
     if path[-1:] == ("[key]",):
         _, key, _ = locate(root, path[:-1])
-        problems.add(key.mark if key else place(root, path[:-1]), "env-name", "not the name of a variable")
+        mark = key.mark if key else place(root, path[:-1])
+        if "message" in context:
+            problems.add(mark, kind_of, context["message"], context["hint"])
+        else:
+            problems.add(mark, "env-name", "not the name of a variable")
         return
     if _from_defaults(root, path):
         return
@@ -107,6 +111,16 @@ def _type_error(kind_of: str, context: dict[str, Any], node: Node, secret: bool)
         case "string_pattern_mismatch":
             return "pattern", f"{what} does not match {context['pattern']}", ""
         case _:
+            return _rare_error(kind_of, what)
+
+
+def _rare_error(kind_of: str, what: str) -> tuple[str, str, str]:
+    match kind_of:
+        case "bool_type":
+            return "wrong-type", f"expected true or false, not {what}", ""
+        case "too_long":
+            return "range", f"{what} has more in it than one", "keep one of them"
+        case _:
             return "wrong-type", f"{what} is not allowed here ({kind_of})", ""
 
 
@@ -136,7 +150,7 @@ def _number_hint(node: Node) -> str:
 def _secret(root: Map, path: Path) -> bool:
     """Tell whether the value at `path` must not be repeated."""
     if "env" in path or "api_keys" in path:
-        return True
+        return path[:1] != ("gateway",) or not KEY_SETTINGS & set(path)
     if isinstance(path[-1], int) and path[-1] > 0:
         before, _, whole = locate(root, (*path[:-1], path[-1] - 1))
         return whole and isinstance(before, Scalar) and looks_secret(before.value)
@@ -148,5 +162,7 @@ def _example(path: Path) -> str:
         "apiVersion": "begin the file with `apiVersion: reconciler/v1`",
         "models": "list the models under `models:`; `models: {}` stands for none",
         "file": "write {file: keys.txt}",
+        "key": "write {key: KEY, name: NAME, scopes: [infer]}",
+        "use": "write use: MODEL, or use: [MODEL, ANOTHER]",
     }
     return examples.get(str(path[-1]), "")

@@ -64,14 +64,15 @@ def _unit(code: str, read: Callable[[object], Any], value: object) -> Any:
         raise refuse(code, f"{shown(value)} is {error.problem}", hint) from None
 
 
-def _size(value: object) -> int:
+def size(value: object) -> int:
+    """Return the bytes of a size as it is written."""
     return int(_unit("size", sizes.parse_size, value))
 
 
 def _positive_size(value: object) -> int:
-    if (size := _size(value)) == 0:
+    if (found := size(value)) == 0:
         raise refuse("size", "0 bytes is no memory at all", "write `auto`, or how much models may use")
-    return size
+    return found
 
 
 def _or_auto(read: Callable[[object], int]) -> Callable[[object], int | None]:
@@ -80,7 +81,7 @@ def _or_auto(read: Callable[[object], int]) -> Callable[[object], int | None]:
 
 def _reserve(value: object) -> float | int:
     if not sizes.is_percent(value):
-        return _size(value)
+        return size(value)
     share = float(_unit("percent", lambda text: sizes.parse_percent(str(text)), value))
     if share >= 1:
         raise refuse("percent", "a reserve of 100% leaves nothing for models", "write less, for example 10%")
@@ -132,10 +133,11 @@ def _limit(value: object) -> float | None:
     return None if value == "never" else _positive_duration(value)
 
 
-def _priority(value: object) -> int:
+def priority(value: object) -> int:
+    """Return a priority as a number."""
     if isinstance(value, str) and value in PRIORITIES:
         return PRIORITIES[value]
-    number = _number(value)
+    number = digits(value)
     if isinstance(number, int) and not isinstance(number, bool) and abs(number) <= PRIORITY_LIMIT:
         return number
     near = nearest(value, PRIORITIES) if isinstance(value, str) and not isinstance(value, Expanded) else None
@@ -148,14 +150,15 @@ def _priority(value: object) -> int:
     raise refuse("priority", f"{shown(value)} is not a priority", hint)
 
 
-def _number(value: object) -> object:
+def digits(value: object) -> object:
     """Read digits that came from the environment as the number they are; leave everything else for the checks."""
     if isinstance(value, Expanded) and re.fullmatch(r"0|-?[1-9][0-9]{0,18}", value):
         return int(value)
     return value
 
 
-def _choice(options: type[StrEnum]) -> Callable[[object], StrEnum]:
+def choice(options: type[StrEnum]) -> Callable[[object], StrEnum]:
+    """Return what reads one of the options, and names the nearest where it is none."""
     names = [str(o.value) for o in options]
 
     def read(value: object) -> StrEnum:
@@ -208,9 +211,11 @@ def is_loopback(host: str) -> bool:
     return _is_address(host) and ipaddress.ip_address(host).is_loopback
 
 
-def _matching(
+def matching(
     pattern: str, code: str, message: str, hint: str, secret: bool = False
 ) -> Callable[[object], str]:
+    """Return what reads a text of this pattern; `secret` = a message never repeats it."""
+
     def read(value: object) -> str:
         if isinstance(value, str) and re.fullmatch(pattern, value):
             return str(value)
@@ -234,9 +239,9 @@ _DURATION_PARTS: list[dict[str, Any]] = [
     {"type": "string", "pattern": sizes.DURATION_PATTERN},
 ]
 
-Size = Annotated[int, PlainValidator(_size), WithJsonSchema(_SIZE_SCHEMA)]
+Size = Annotated[int, PlainValidator(size), WithJsonSchema(_SIZE_SCHEMA)]
 SizeOrAuto = Annotated[
-    int | None, PlainValidator(_or_auto(_size)), _schema(anyOf=[{"const": "auto"}, *_SIZE_SCHEMA["anyOf"]])
+    int | None, PlainValidator(_or_auto(size)), _schema(anyOf=[{"const": "auto"}, *_SIZE_SCHEMA["anyOf"]])
 ]
 MemoryOrAuto = Annotated[
     int | None,
@@ -245,7 +250,7 @@ MemoryOrAuto = Annotated[
 ]
 MemoryOrNever = Annotated[
     int | None,
-    PlainValidator(lambda value: None if value == "never" else _size(value)),
+    PlainValidator(lambda value: None if value == "never" else size(value)),
     _schema(anyOf=[{"const": "never"}, *_SIZE_SCHEMA["anyOf"]]),
 ]
 Reserve = Annotated[
@@ -267,7 +272,7 @@ TimeLimit = Annotated[
 ]
 Priority = Annotated[
     int,
-    PlainValidator(_priority),
+    PlainValidator(priority),
     _schema(
         anyOf=[
             {"enum": list(PRIORITIES)},
@@ -275,26 +280,26 @@ Priority = Annotated[
         ]
     ),
 ]
-RoleField = Annotated[Role, PlainValidator(_choice(Role)), _schema(enum=[r.value for r in Role])]
+RoleField = Annotated[Role, PlainValidator(choice(Role)), _schema(enum=[r.value for r in Role])]
 ResidencyField = Annotated[
-    Residency, PlainValidator(_choice(Residency)), _schema(enum=[r.value for r in Residency])
+    Residency, PlainValidator(choice(Residency)), _schema(enum=[r.value for r in Residency])
 ]
 PreemptField = Annotated[
-    MayPreempt, PlainValidator(_choice(MayPreempt)), _schema(enum=[m.value for m in MayPreempt])
+    MayPreempt, PlainValidator(choice(MayPreempt)), _schema(enum=[m.value for m in MayPreempt])
 ]
-ModeField = Annotated[LoadMode, PlainValidator(_choice(LoadMode)), _schema(enum=[m.value for m in LoadMode])]
+ModeField = Annotated[LoadMode, PlainValidator(choice(LoadMode)), _schema(enum=[m.value for m in LoadMode])]
 Ports = Annotated[tuple[int, int], PlainValidator(_ports), _schema(type="string", pattern=PORTS_PATTERN)]
 Listen = Annotated[tuple[str, int], PlainValidator(_listen), _schema(type="string", pattern=LISTEN_PATTERN)]
-Count = Annotated[int, Field(ge=1, le=1 << 40), BeforeValidator(_number)]
-CountOrZero = Annotated[int, Field(ge=0, le=1 << 40), BeforeValidator(_number)]
-Port = Annotated[int, Field(ge=1, le=65535), BeforeValidator(_number)]
+Count = Annotated[int, Field(ge=1, le=1 << 40), BeforeValidator(digits)]
+CountOrZero = Annotated[int, Field(ge=0, le=1 << 40), BeforeValidator(digits)]
+Port = Annotated[int, Field(ge=1, le=65535), BeforeValidator(digits)]
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 EnvName = Annotated[str, Field(pattern=r"^[^=]+$")]
 PathText = Annotated[
     str,
     PlainValidator(
-        _matching(
+        matching(
             PATH_PATTERN,
             "path",
             "is not a path that can be used without a shell",
@@ -306,23 +311,21 @@ PathText = Annotated[
 Origin = Annotated[
     str,
     PlainValidator(
-        _matching(
-            ORIGIN_PATTERN, "origin", "is not an origin", "write it as browsers do: https://example.org"
-        )
+        matching(ORIGIN_PATTERN, "origin", "is not an origin", "write it as browsers do: https://example.org")
     ),
     _schema(type="string", pattern=ORIGIN_PATTERN),
 ]
 HostName = Annotated[
     str,
     PlainValidator(
-        _matching(HOST_PATTERN, "host", "is not a host name", "write the name alone, without scheme and port")
+        matching(HOST_PATTERN, "host", "is not a host name", "write the name alone, without scheme and port")
     ),
     _schema(type="string", pattern=HOST_PATTERN),
 ]
 ApiKey = Annotated[
     str,
     PlainValidator(
-        _matching(
+        matching(
             KEY_PATTERN,
             "api-key",
             "an API key must be visible ASCII characters without blanks",

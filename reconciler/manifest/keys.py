@@ -1,45 +1,139 @@
-"""API keys kept in a file of their own."""
+"""API keys: written in the manifest, in a file of their own, or in a variable."""
 
-import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import count
 
-from reconciler.manifest.document import ApiKeyFile, Gateway
-from reconciler.manifest.explain import place
-from reconciler.manifest.fields import KEY_PATTERN
+from reconciler.manifest.applied import ApiKey
+from reconciler.manifest.expand import variables
+from reconciler.manifest.explain import locate, place
 from reconciler.manifest.files import FILE_LIMIT, explain_os_error, read_regular
+from reconciler.manifest.gateway_part import ApiKeyEntry, ApiKeyFile, ApiKeyVariable, Gateway
+from reconciler.manifest.key_lines import KeyLineError, parse_key_line, split_variable
 from reconciler.manifest.problems import Problems
-from reconciler.manifest.tree import Map
+from reconciler.manifest.tree import Map, Mark, Scalar, secret_scalars
+
+#: A key, where it stands, and what to call that place. A key without a name has the empty one.
+Found = list[tuple[ApiKey, Mark, str]]
 
 
-def read_keys(gateway: Gateway, root: Map, problems: Problems) -> tuple[str, ...]:
-    """Return the keys of the gateway. Notes a file that cannot be read, is empty or holds odd characters. Blocks."""
-    if gateway.api_keys is None:
+def read_keys(
+    gateway: Gateway, root: Map, environ: Mapping[str, str], problems: Problems
+) -> tuple[ApiKey, ...]:
+    """Return the keys of the gateway, each with a name. Blocks: it may read a file.
+
+    Notes what cannot be read, is no key, or is there twice. No message repeats a key.
+    """
+    match gateway.api_keys:
+        case None:
+            return ()
+        case ApiKeyFile(file=file):
+            found = _from_file(file, root, problems)
+        case ApiKeyVariable(env=name):
+            found = _from_variable(name, root, environ, problems)
+        case listed:
+            found = _from_list(listed, root)
+    return _named(_unique(found, problems))
+
+
+def key_variables(root: Map) -> tuple[str, ...]:
+    """Return the variables that hold keys, sorted: named by `env`, or put into the list by `${env:NAME}`."""
+    node, _, whole = locate(root, ("gateway", "api_keys"))
+    if not whole:
         return ()
-    if not isinstance(gateway.api_keys, ApiKeyFile):
-        return tuple(dict.fromkeys(gateway.api_keys))
+    if isinstance(node, Map):
+        named = node.items.get("env")
+        return (named.value.value,) if named and isinstance(named.value, Scalar) else ()
+    texts = [scalar.value for scalar in secret_scalars(root.items["gateway"].value)]
+    return tuple(sorted({name for text in texts for name in variables(text)}))
+
+
+def _from_list(listed: tuple[ApiKeyEntry | str, ...], root: Map) -> Found:
+    found: Found = []
+    for number, item in enumerate(listed):
+        where = place(root, ("gateway", "api_keys", number))
+        if isinstance(item, str):
+            key = ApiKey(str(item))
+        else:
+            key = ApiKey(str(item.key), item.name or "", frozenset(item.scopes), item.priority)
+        found.append((key, where, f"item {number + 1}"))
+    return found
+
+
+def _from_file(name: str, root: Map, problems: Problems) -> Found:
     where = place(root, ("gateway", "api_keys", "file"))
-    path = (where.file.directory / gateway.api_keys.file).absolute()
+    path = (where.file.directory / name).absolute()
     problems.also_read.append(str(path))
     try:
         data = read_regular(path)
         lines = data.decode("utf-8-sig").splitlines()
     except OSError as error:
         problems.add(where, "api-keys", f"the file of API keys cannot be read: {explain_os_error(error)}")
-        return ()
+        return []
     except UnicodeDecodeError:
         problems.add(where, "api-keys", "the file of API keys is not UTF-8", "save it as UTF-8")
-        return ()
+        return []
     if len(data) > FILE_LIMIT:
         problems.add(where, "api-keys", f"the file of API keys has more than {FILE_LIMIT >> 20} MiB")
-        return ()
-    keys = {
-        n: line.strip()
-        for n, line in enumerate(lines, 1)
-        if line.strip() and not line.lstrip().startswith("#")
-    }
-    for number, key in keys.items():
-        if not re.fullmatch(KEY_PATTERN, key):
-            message = f"line {number} of the file of API keys is not a key"
-            problems.add(where, "api-keys", message, "a key has visible ASCII characters and no blanks")
-    if not keys:
-        problems.add(where, "api-keys", "the file of API keys has no key in it", "write one key a line")
-    return tuple(dict.fromkeys(keys.values()))
+        return []
+    return _from_lines(enumerate(lines, 1), "the file of API keys", where, problems)
+
+
+def _from_variable(name: str, root: Map, environ: Mapping[str, str], problems: Problems) -> Found:
+    where = place(root, ("gateway", "api_keys", "env"))
+    if name not in environ:
+        message = f"the environment variable {name} is not set"
+        problems.add(where, "api-keys", message, "set it to one key a line, or keys with commas between them")
+        return []
+    lines = split_variable(environ[name])
+    return _from_lines(enumerate(lines, 1), f"the variable {name}", where, problems)
+
+
+def _from_lines(lines: Iterable[tuple[int, str]], source: str, where: Mark, problems: Problems) -> Found:
+    found: Found = []
+    before = len(problems)
+    for number, line in lines:
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        try:
+            found.append((parse_key_line(line), where, f"line {number} of {source}"))
+        except KeyLineError as error:
+            problems.add(where, "api-keys", f"line {number} of {source}: {error.problem}", error.hint)
+    if not found and len(problems) == before:
+        problems.add(where, "api-keys", f"{source} has no key in it", "write one key a line")
+    return found
+
+
+def _unique(found: Found, problems: Problems) -> list[ApiKey]:
+    """Return the keys; notes those that are there twice, by their text or by their name."""
+    keys: dict[str, str] = {}
+    names: dict[str, str] = {}
+    texts = {key.key for key, _, _ in found}
+    for key, where, spot in found:
+        if key.key in keys:
+            message = f"{spot}: this key is there already, as {keys[key.key]}"
+            problems.add(
+                where, "api-keys", message, "each client gets a key of its own; delete one of the two"
+            )
+        if key.name and key.name in names:
+            message = f"{spot}: the name {key.name} is taken already, by {names[key.name]}"
+            problems.add(where, "api-keys", message, "give each key a name of its own")
+        if key.key in key.name or key.name in texts:
+            problems.add(where, "api-keys", f"{spot}: its name repeats a key", "names are shown in logs")
+        keys.setdefault(key.key, spot)
+        names.setdefault(key.name, spot)
+    return [key for key, _, _ in found]
+
+
+def _named(keys: list[ApiKey]) -> tuple[ApiKey, ...]:
+    """Return the keys; those without a name are called by their number."""
+    taken = {key.name for key in keys}
+    named = []
+    for number, key in enumerate(keys, 1):
+        if not key.name:
+            free = (f"key-{number}" + (f".{n}" if n else "") for n in count())
+            name = next(name for name in free if name not in taken)
+            taken.add(name)
+            key = replace(key, name=name)
+        named.append(key)
+    return tuple(named)

@@ -16,10 +16,11 @@ from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.document import API_VERSION, Document
 from reconciler.manifest.explain import explain, place
 from reconciler.manifest.files import Content, read_content
-from reconciler.manifest.keys import read_keys
+from reconciler.manifest.keys import key_variables, read_keys
 from reconciler.manifest.merge import merge_files
 from reconciler.manifest.names import check_names, routes
 from reconciler.manifest.problems import Problems, nearest
+from reconciler.manifest.references import check_references
 from reconciler.manifest.tree import Entry, Map, Mark, Node, SourceFile
 from reconciler.manifest.yaml_source import parse
 from reconciler.manifest.yaml_text import decode
@@ -63,20 +64,26 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
         raise AssertionError("a document was refused without a reason")
     launches = _launches(document, root, engines, problems)
     check_document(document, root, problems)
-    api_keys = read_keys(document.gateway, root, problems)
+    known = routes({name: model.aliases for name, model in document.models.items()})
+    if whole:  # else what is not there may stand in the file that could not be read
+        check_references(document, known, root, problems)
+    api_keys = read_keys(document.gateway, root, environ, problems)
     problems.raise_any()
+    gateway = build.build_gateway(document, api_keys, key_variables(root))
+    virtual = build.build_virtual(document, known)
     commit, dirty = git.describe(content)
     names = tuple(file.name for file in content.files)
     source = Source(content.path, names, commit, dirty, also_read=tuple(problems.also_read))
     return Applied(
         manifest=build.build_manifest(document, launches),
         launches=launches,
-        routes=routes({name: model.aliases for name, model in document.models.items()}),
-        limits={name: build.build_limits(model) for name, model in sorted(document.models.items())},
-        gateway=build.build_gateway(document, api_keys),
+        routes=known,
+        limits={name: build.build_limits(model, known) for name, model in sorted(document.models.items())},
+        gateway=gateway,
         ports=document.machine.ports,
-        digest=build.content_digest(document, content.files[0].directory, api_keys),
+        digest=build.content_digest(document, content.files[0].directory, gateway, virtual),
         source=source,
+        virtual=virtual,
         warnings=tuple(too_large(document)),
     )
 
@@ -119,13 +126,14 @@ def _validate(root: Map, environ: Mapping[str, str], problems: Problems, whole: 
     if models is not None and isinstance(models.value, Map):
         for name, entry in models.value.items.items():
             models.value.items[name] = Entry(entry.key, with_split_command(entry.value, problems))
-    data: dict[str, Any] = reader.mapping(root)
+    data: dict[str, Any] = reader.root(root)
     _apply_defaults(data)
     data["apiVersion"] = API_VERSION
     if not whole:
         data.setdefault("models", {})
     if models is not None and isinstance(models.value, Map):
-        check_names(models.value, data["models"], problems)
+        virtual = root.items["virtual"].value if "virtual" in root.items else None
+        check_names(models.value, virtual if isinstance(virtual, Map) else None, data["models"], problems)
     try:
         return Document.model_validate(data)
     except ValidationError as error:

@@ -9,6 +9,8 @@ from reconciler.manifest.sections import unknown_key
 from reconciler.manifest.tree import Entry, Map, Mark, Node, Scalar, Seq, SourceFile
 
 _SECTIONS: Final = ("defaults", "gateway", "machine")
+#: Sections that may be spread over the files, and what each of their names stands for.
+_NAMED: Final = {"models": "model", "virtual": "virtual model"}
 
 
 def merge_files(roots: list[tuple[SourceFile, Node | None]], problems: Problems) -> tuple[Map, bool]:
@@ -47,8 +49,8 @@ def _check_version(root: Map, problems: Problems) -> None:
 def _take(merged: Map, name: str, entry: Entry, problems: Problems) -> None:
     if name == "apiVersion" or name.startswith("x-"):
         return
-    if name == "models":
-        _take_models(merged, entry, problems)
+    if name in _NAMED:
+        _take_named(merged, name, entry, problems)
     elif name not in _SECTIONS:
         problems.add(entry.key.mark, *unknown_key((name,)))
     elif name not in merged.items:
@@ -63,22 +65,22 @@ def _take(merged: Map, name: str, entry: Entry, problems: Problems) -> None:
         )
 
 
-def _take_models(merged: Map, entry: Entry, problems: Problems) -> None:
-    known = merged.items.get("models")
+def _take_named(merged: Map, section: str, entry: Entry, problems: Problems) -> None:
+    known = merged.items.get(section)
     if known is None or not isinstance(known.value, Map) or not isinstance(entry.value, Map):
         value = entry.value
         if isinstance(value, Map):
             value = Map(value.mark, dict(value.items), value.weight)
         if known is None or not isinstance(value, Map):
-            merged.items["models"] = Entry(entry.key, value)
+            merged.items[section] = Entry(entry.key, value)
         return
-    for name, model in entry.value.items.items():
+    for name, named in entry.value.items.items():
         if name in known.value.items:
             first = known.value.items[name].key.mark
-            message = f"the model {quoted(name)} is defined twice; first at {first}"
-            problems.add(model.key.mark, "defined-twice", message, "rename or delete one of the two")
+            message = f"the {_NAMED[section]} {quoted(name)} is defined twice; first at {first}"
+            problems.add(named.key.mark, "defined-twice", message, "rename or delete one of the two")
         else:
-            known.value.items[name] = model
+            known.value.items[name] = named
 
 
 def _same(one: Node, other: Node) -> bool:

@@ -9,6 +9,8 @@ from reconciler.manifest.problems import Problems
 from reconciler.manifest.tree import Map, Mark, Scalar, Seq
 
 NAME_LENGTH: Final = 128
+_MODEL: Final = "a model's name"
+_VIRTUAL: Final = "a virtual model's name"
 
 
 def name_problem(name: str) -> str | None:
@@ -29,26 +31,26 @@ def name_problem(name: str) -> str | None:
     return None
 
 
-def check_names(models: Map, read: Mapping[str, Any], problems: Problems) -> None:
+def check_names(models: Map, virtual: Map | None, read: Mapping[str, Any], problems: Problems) -> None:
     """Note unfit names and aliases, and every id that is claimed twice (compared after NFC).
 
     `read` holds the models' values, where aliases are expanded.
     """
     claimed: dict[str, tuple[str, Mark]] = {}
-    claims = [(entry.key, name, "") for name, entry in models.items.items()]
+    claims = [(entry.key, name, _MODEL) for name, entry in models.items.items()]
     claims += _aliases(models, read)
-    for scalar, value, owner in claims:
+    claims += [(entry.key, name, _VIRTUAL) for name, entry in (virtual.items if virtual else {}).items()]
+    for scalar, value, what in claims:
         if problem := name_problem(value):
             problems.add(scalar.mark, "name", f"{quoted(scalar.value)}: {problem}")
             continue
         key = unicodedata.normalize("NFC", value)
         if key in claimed:
             problems.add(
-                scalar.mark, "name-clash", _clash(scalar, owner, *claimed[key]), "rename one of the two"
+                scalar.mark, "name-clash", _clash(scalar, what, *claimed[key]), "rename one of the two"
             )
         else:
-            described = f"an alias of {quoted(owner)}" if owner else "a model's name"
-            claimed[key] = (described, scalar.mark)
+            claimed[key] = (what, scalar.mark)
 
 
 def routes(aliases: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -59,17 +61,17 @@ def routes(aliases: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
 
 
 def _aliases(models: Map, read: Mapping[str, Any]) -> Iterator[tuple[Scalar, str, str]]:
-    """Yield place, value and model of each alias; what is no text is the document check's affair."""
+    """Yield place, value and description of each alias; what is no text is the document check's affair."""
     for name, entry in models.items.items():
         listed = entry.value.items.get("aliases") if isinstance(entry.value, Map) else None
         values = read.get(name, {}).get("aliases") if isinstance(read.get(name), dict) else None
         if listed and isinstance(listed.value, Seq) and isinstance(values, list):
             for item, value in zip(listed.value.items, values, strict=True):
                 if isinstance(item, Scalar) and isinstance(value, str):
-                    yield item, str(value), name
+                    yield item, str(value), f"an alias of {quoted(name)}"
 
 
-def _clash(scalar: Scalar, owner: str, described: str, first: Mark) -> str:
-    this = f"this alias of {quoted(owner)}" if owner else "this model's name"
+def _clash(scalar: Scalar, what: str, described: str, first: Mark) -> str:
+    this = "this " + what.removeprefix("a ").removeprefix("an ")
     message = f"{quoted(scalar.value)} is {described} already, at {first}; {this} cannot be the same"
     return message if scalar.value.isascii() else message + " (compared after Unicode normalisation)"

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 _NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -35,6 +36,14 @@ class Expanded(str):
 
     __slots__ = ()
 
+
+class Nothing(Enum):
+    """No value, in one of the few places where that means something."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
 
 Value = str | int | float | bool | OddNumber | None
 

@@ -28,7 +28,8 @@ def manifest_schema() -> dict[str, Any]:
     version = schema["properties"].pop("apiVersion")
     properties = _opened(schema)["properties"]
     models = properties["models"]
-    models["propertyNames"] = {"pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
+    for names in (models, properties["virtual"]):
+        names["propertyNames"] = {"pattern": NAME_PATTERN, "maxLength": NAME_LENGTH}
     _accept_command_text(definitions["Model"]["properties"]["command"])
     return {
         "$schema": DIALECT,
@@ -113,7 +114,7 @@ def _items(option: dict[str, Any]) -> dict[str, Any]:
 
 def _is_checked(option: dict[str, Any]) -> bool:
     """Tell whether an option would refuse a text with an expansion in it."""
-    if option.get("type") in ("integer", "number"):
+    if option.get("type") in ("boolean", "integer", "number"):
         return True
     return "enum" in option or "const" in option or "pattern" in option
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -12,20 +12,35 @@ from reconciler.manifest.problems import nearest
 
 #: What people call our settings elsewhere, and the line to write instead.
 _ELSEWHERE: Final = {
+    "apiKey": "gateway.api_keys",
+    "apiKeys": "gateway.api_keys",
+    "checkEndpoint": "health",
     "bind": "gateway.listen",
     "budget": "machine.memory",
     "cmd": "command",
+    "concurrencyLimit": "concurrency",
     "ctx": "context.max_tokens",
     "ctx_size": "context.max_tokens",
+    "globalTTL": "defaults.idle_ttl",
+    "groups": "gateway.gates",
+    "healthCheckTimeout": "timeouts.load",
     "host": "gateway.listen",
     "keep_alive": "idle_ttl",
     "model": "weights",
     "path": "weights",
+    "selectors": "virtual",
+    "sendLoadingState": "gateway.comments",
+    "startPort": "machine.ports",
     "ttl": "idle_ttl",
+    "unloadTimeout": "timeouts.stop",
     "workingDirectory": "cwd",
     "working_directory": "cwd",
 }
 _INSTEAD: Final = {
+    "cmdStop": "a model is asked to end by TERM; see timeouts.stop",
+    "hooks": "what is loaded at start is said of each model: residency: warm (or pinned)",
+    "macros": "an anchor under a key that begins with x-, or ${env:NAME}",
+    "matrix": "which models are in memory together follows from their sizes, priority and residency",
     "name": "a model's name is the key above it: models: {NAME: {...}}",
     "pinned": "write residency: pinned",
     "preload": "write residency: warm (or pinned)",
@@ -61,35 +76,42 @@ def unknown_key(path: tuple[str | int, ...]) -> tuple[str, str, str]:
 
 @cache
 def sections() -> dict[Section, tuple[str, ...]]:
-    """Return the keys of each mapping of the manifest. `*` stands for a model's name."""
-    return dict(_walk((), Document))
+    """Return the keys of each mapping of the manifest, sorted. `*` stands for a name, `[]` for an item of a list."""
+    found: dict[Section, set[str]] = {}
+    for place, key in _walk((), Document):
+        found.setdefault(place, set()).add(key)
+    return {place: tuple(sorted(keys)) for place, keys in found.items()}
 
 
-def _walk(path: Section, model: type[BaseModel]) -> Iterator[tuple[Section, tuple[str, ...]]]:
+def _walk(path: Section, model: type[BaseModel]) -> Iterator[tuple[Section, str]]:
+    """Yield place and name of every key, each key after those above it."""
     fields = {info.alias or name: info for name, info in model.model_fields.items()}
-    yield path, tuple(sorted(fields))
-    if model is Document:
-        yield from _walk(("models", "*"), Model)
+    yield from ((path, name) for name in fields)
     for name, info in sorted(fields.items()):
-        for part in _parts(info.annotation):
-            yield from _walk((*path, name), part)
+        for steps, part in _parts(info.annotation):
+            yield from _walk((*path, name, *steps), part)
 
 
-def _parts(annotation: Any) -> list[type[BaseModel]]:
-    """Return the mappings among the types a field may have."""
+def _parts(annotation: Any) -> list[tuple[Section, type[BaseModel]]]:
+    """Return the mappings among the types a field may have, each with the steps that lead into it."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [part for each in get_args(annotation) for part in _parts(each) if part is not Model]
+        return [((), annotation)]
+    step = {dict: ("*",), tuple: ("[]",)}.get(get_origin(annotation), ())
+    return [((*step, *steps), part) for each in get_args(annotation) for steps, part in _parts(each)]
 
 
 def _section(path: tuple[str | int, ...]) -> Section:
-    if path[:1] == ("models",) and len(path) > 1:
-        return ("models", "*", *(str(p) for p in path[2:]))
-    return tuple(str(p) for p in path)
+    """Return the place of a path, with `*` for what the user named, and `[]` for an item of a list."""
+    section: Section = ()
+    for step in path:
+        wild = "[]" if isinstance(step, int) else "*"
+        starts = {place[: len(section) + 1] for place in sections()}
+        section = (*section, wild if (*section, wild) in starts else str(step))
+    return section
 
 
 def _named(section: Section) -> str:
-    return ".".join("NAME" if part == "*" else part for part in section)
+    return ".".join("NAME" if part == "*" else part for part in section).replace(".[]", "[]")
 
 
 def _far(key: str, known: tuple[str, ...]) -> str:

@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+
+#: What is said of an API key and may be shown.
+KEY_SETTINGS: Final = frozenset({"name", "scopes", "priority"})
 
 
 @dataclass(slots=True, eq=False)
@@ -89,6 +93,27 @@ def find(node: Node, path: tuple[str | int, ...]) -> tuple[Node, Scalar | None, 
     return node, key, len(path)
 
 
+#: Where a null is a value: a gate that is removed, and a header that only has to be there. `*` = any key or item.
+_NULLABLE: Final = (("gateway", "gates", "*"), ("virtual", "*", "rules", "*", "when", "header", "*"))
+
+
+def nullable(root: Node) -> Iterator[Node]:
+    """Yield the nodes that may be null."""
+    for path in _NULLABLE:
+        nodes: list[Node] = [root]
+        for step in path:
+            nodes = [child for node in nodes for child in _children(node, step)]
+        yield from nodes
+
+
+def _children(node: Node, step: str) -> list[Node]:
+    if isinstance(node, Seq):
+        return node.items if step == "*" else []
+    if isinstance(node, Map):
+        return [entry.value for name, entry in node.items.items() if step in ("*", name)]
+    return []
+
+
 def secret_scalars(node: Node, inside: bool = False, seen: set[int] | None = None) -> Iterator[Scalar]:
     """Yield the scalars that no message may repeat: values of `env`, and written `api_keys`."""
     seen = set() if seen is None else seen
@@ -104,5 +129,6 @@ def secret_scalars(node: Node, inside: bool = False, seen: set[int] | None = Non
             yield from secret_scalars(item, inside, seen)
         return
     for name, entry in node.items.items():
+        harmless = inside and name in KEY_SETTINGS
         secret = name == "env" or (name == "api_keys" and isinstance(entry.value, Seq))
-        yield from secret_scalars(entry.value, inside or secret, seen)
+        yield from secret_scalars(entry.value, (inside and not harmless) or secret, seen)

@@ -13,7 +13,20 @@ from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, MayPreempt, ModelSpec, Residency
 from reconciler.engines.base import Finding
 from reconciler.leases import QueueLimits
-from reconciler.manifest.applied import ApiKey, GatewaySettings, RequestLimits
+from reconciler.manifest.applied import (
+    GENERATING,
+    ApiKey,
+    ContextLimits,
+    Gate,
+    GatewaySettings,
+    Overflow,
+    RequestLimits,
+    Rule,
+    Scope,
+    Strategy,
+    Virtual,
+    When,
+)
 
 #: What a manifest that says nothing of it watches the machine by.
 WATCHED: Any = {"watermarks": Watermarks(), "max_swap": 10 << 30}
@@ -59,17 +72,55 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
         load_timeout=60,
         drain_timeout=0,
         stop_grace=1,
+        reload_after=30,
     )
     small_spec = ModelSpec("small", launch_digest(small), load_timeout=180, stop_grace=5)
     assert applied.manifest == Manifest(
         (big_spec, small_spec), memory=16 << 30, reserve=1 << 30, watermarks=Watermarks(), max_swap=10 << 30
     )
-    assert applied.limits["big"] == RequestLimits(QueueLimits(3, 10), first_byte=20, request=600)
+    assert applied.limits["big"] == RequestLimits(
+        QueueLimits(3, 10),
+        first_byte=20,
+        chunk=60,
+        request=600,
+        concurrency=4,
+        gates=("llm", "disk"),
+        priority=1000,
+        context=ContextLimits(4096, Overflow.SUMMARIZE, "small"),
+        role=Role.EMBEDDING,
+    )
     assert applied.limits["small"] == RequestLimits(QueueLimits(64, 120), first_byte=600, request=None)
     assert applied.gateway == GatewaySettings(
-        "::1", 9999, (ApiKey("k1"), ApiKey("k2")), ("box.lan",), ("https://chat.lan",)
+        host="::1",
+        port=9999,
+        api_keys=(
+            ApiKey("k1", "key-1"),
+            ApiKey("k2", "phone", frozenset({Scope.INFER, Scope.READ}), priority=250),
+        ),
+        hosts=("box.lan",),
+        origins=("https://chat.lan",),
+        max_body=128 << 20,
+        max_connections=100,
+        comments=True,
+        gates={"disk": Gate(2, 10**9, frozenset({Role.EMBEDDING})), "llm": Gate(3, None, GENERATING)},
     )
-    assert applied.routes == {"big": "big", "huge": "big", "large": "big", "small": "small"}
+    everything = When(
+        image=False, code=True, tools=False, min_tokens=10, max_tokens=20, header=("x-task", "code")
+    )
+    rules = (
+        Rule(When(role=Role.EMBEDDING), ("big",), Strategy.READY),
+        Rule(everything, ("big", "small"), Strategy.FITS),
+        Rule(When(header=("x-any", None)), ("big",), Strategy.READY),
+        Rule(When(), ("small", "big"), Strategy.READY),
+    )
+    assert applied.virtual == {"auto": Virtual("auto", rules)}
+    assert applied.routes == {
+        "big": "big",
+        "huge": "big",
+        "large": "big",
+        "little": "small",
+        "small": "small",
+    }
     assert applied.ports == (19000, 19010)
 
 
