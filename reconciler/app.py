@@ -137,7 +137,7 @@ async def _main(
         close_upstream=gateway.close_upstream,
         options=Options(once=once),
     )
-    wake.call = loop.wake
+    wake.call = loop.nudge
     board.request_stop, board.wake, board.forget = loop.request_stop, loop.wake, loop.forget
     try:
         async with anyio.create_task_group() as tasks:

@@ -102,6 +102,7 @@ def parse() -> argparse.Namespace:
     p.add_argument("--retry-after", default=None)
     p.add_argument("--api-key", default=None)
     p.add_argument("--print-mib", type=int, default=0, help="MiB of 200-byte log lines at start")
+    p.add_argument("--chatter", type=float, default=0.0, help="seconds between log lines while it loads")
     p.add_argument("--worker", action="store_true", help="fork a child that lives on in its own session")
     return p.parse_known_args()[0]
 
@@ -426,6 +427,13 @@ def burst(mib: int) -> None:
     say(f"burst of {total} lines done")
 
 
+def chat() -> None:
+    """Write a line now and then until the load is over."""
+    while not ready():
+        say("still loading")
+        time.sleep(ARGS.chatter)
+
+
 def leave() -> None:
     """End as --exit says."""
     say(f"fake engine leaves with {ARGS.exit}")
@@ -472,6 +480,8 @@ def main() -> None:
         later(ARGS.load, touch, ARGS.grow_mib)
     if ARGS.print_mib:
         burst(ARGS.print_mib)
+    if ARGS.chatter:
+        threading.Thread(target=chat, daemon=True).start()
     if ARGS.exit is not None:
         later(ARGS.after, leave)
     while True:

@@ -26,6 +26,7 @@ from reconciler.loop.failures import describe
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.observe import Observer
+from reconciler.loop.signs import Patience
 from reconciler.store import AsyncStore, LaunchRecord, StoreError
 
 #: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
@@ -41,6 +42,18 @@ CUT_SECONDS: Final = 2.0
 SAID_LINES: Final = 2000
 #: Grace of a process that is ended because it never became ready, or because the user is in a hurry.
 SHORT_GRACE: Final = 2.0
+
+#: Reasons for unloading a model after which it is not wanted back at once. What is only replaced is.
+RESTING: Final = frozenset(
+    {
+        Reason.MAKE_ROOM,
+        Reason.OVER_BUDGET,
+        Reason.MEMORY_PRESSURE,
+        Reason.IDLE_EXPIRED,
+        Reason.TRANSIENT_DONE,
+        Reason.DISMISSED,
+    }
+)
 
 log = structlog.get_logger("reconciler.loop")
 
@@ -92,6 +105,8 @@ class Actions:
         self.http = httpx.AsyncClient(trust_env=False, verify=False, limits=limits)  # noqa: S501 - loopback http
         self.ports = ports
         self.progress: Progress | None = None
+        #: How long the load in flight may go on; None = there is none.
+        self.patience: Patience | None = None
         #: Set when the user is in a hurry: drains end at once, graces are short.
         self.hurry = anyio.Event()
 
@@ -115,21 +130,23 @@ class Actions:
         self._tell(Progress(action.model, "loading", began, expected))
         launch: Launch | None = None
         seen = ["it has not answered yet"]
+        self.patience = patience = Patience(model.load_timeout, self._clock)
         try:
-            with anyio.fail_after(model.load_timeout):
+            with patience.scope:
                 launch = await self._start(action, spec)
-                await self._until_ready(launch, spec, seen.append)
+                await self._watched(launch, spec, seen.append, patience)
         except (HostError, LoadError) as error:
             failure = str(error)
-        except TimeoutError:
-            failure = f"not ready within {model.load_timeout:g} s: {seen[-1]}"
         except BaseException:
             await self._undo(launch)
             raise
         else:
-            await self._admit(launch, spec)
-            return Outcome(Ready(), self._clock() - began, launch=launch)
+            if not patience.scope.cancelled_caught and launch is not None:
+                await self._admit(launch, spec)
+                return Outcome(Ready(), self._clock() - began, launch=launch)
+            failure = patience.over(seen[-1])
         finally:
+            self.patience = None
             self._tell(None)
         return Outcome(await self._undo(launch), self._clock() - began, failure, launch)
 
@@ -171,6 +188,21 @@ class Actions:
             await self._keeper.keep(self._store.put_launch(_record(launch)))
         self._changed()
         return launch
+
+    async def _watched(
+        self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None], patience: Patience
+    ) -> None:
+        """Do as `_until_ready` while `patience` looks for signs of life. Raises LoadError."""
+        failure: LoadError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(patience.watch, launch, self._host.logs.path(launch.model))
+            try:
+                await self._until_ready(launch, spec, note)
+            except LoadError as error:
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     async def _until_ready(self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None]) -> None:
         """Return when the model answers on a port that is proved ours; `note` what each probe saw. Raises LoadError."""
@@ -238,6 +270,17 @@ class Actions:
 
     # -- evict ----------------------------------------------------------------------------------------------------
 
+    def seal(self, action: Evict) -> bool:
+        """Let no new request in to the model that an evict is about, or return False if it is in use after all.
+
+        Done in the same breath as the plan is made, nothing can come between: a model that was idle when it was
+        planned is idle when it is sealed.
+        """
+        launch = self._launches.find(action.pid, action.started)
+        if launch is None or self._launches.serving(launch.model) is not launch:
+            return True
+        return not self._used_since(action) and self._book.seal(launch.model, drain=action.drain)
+
     async def evict(self, action: Evict, drain_timeout: float, grace: float) -> Outcome:
         """Drain and stop one process; requests that come meanwhile wait in the model's queue."""
         began = self._clock()
@@ -246,12 +289,13 @@ class Actions:
             return Outcome(Exited(None), 0.0)
         try:
             if self._launches.serving(launch.model) is launch:
-                if self._used_since(action) or not self._book.seal(launch.model, drain=action.drain):
+                if not self._book.seal(launch.model, drain=action.drain):
                     return Outcome(Aborted(), 0.0, launch=launch)
                 await self._drain(launch, drain_timeout)
                 launch.stopping = True
                 self._book.close(launch.model)
                 self._launches.unserve(launch)
+                self._launches.unloaded(launch.model, rests=action.reason in RESTING)
                 await self._close_upstream(launch.model)
             launch.stopping = True
             self._tell(Progress(launch.model, "stopping", self._clock()))

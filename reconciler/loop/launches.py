@@ -82,6 +82,8 @@ class Launches:
     def __init__(self) -> None:
         self._by_id: dict[str, Launch] = {}
         self._serving: dict[str, Launch] = {}
+        #: Models whose last process was unloaded for a reason that says: not again at once.
+        self._rest: set[str] = set()
 
     def __iter__(self) -> Iterator[Launch]:
         return iter(sorted(self._by_id.values(), key=lambda x: (x.model, x.id)))
@@ -99,6 +101,7 @@ class Launches:
     def serve(self, launch: Launch) -> None:
         """Note that requests for its model go to this launch."""
         self._serving[launch.model] = launch
+        self._rest.discard(launch.model)
 
     def serving(self, model: str) -> Launch | None:
         """Return the launch that answers for a model, or None."""
@@ -108,6 +111,17 @@ class Launches:
         """Note that requests do not go to this launch any more."""
         if self._serving.get(launch.model) is launch:
             del self._serving[launch.model]
+
+    def unloaded(self, model: str, *, rests: bool) -> None:
+        """Note that a model's process was unloaded, and whether its next load may have to wait for a while."""
+        if rests:
+            self._rest.add(model)
+        else:
+            self._rest.discard(model)
+
+    def rests(self, model: str) -> bool:
+        """Return whether the time since a model's unloading matters: not after a crash, nor for a replacement."""
+        return model in self._rest
 
     def find(self, pid: int, started: int) -> Launch | None:
         """Return the launch of this process, or None."""

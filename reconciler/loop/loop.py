@@ -45,6 +45,8 @@ CALM_TICK: Final = 10.0
 BUSY_TICK: Final = 0.5
 #: Seconds between looks while something that is asked for lacks room: other programs give memory back without a word.
 BLOCKED_TICK: Final = 1.0
+#: Seconds between looks at most while somebody waits for models in use: hundreds of requests may end in each of them.
+CROWDED_PACE: Final = 0.1
 _FOR_ROOM: Final = frozenset(
     {Reason.INSUFFICIENT_MEMORY, Reason.MEMORY_PRESSURE, Reason.MEMORY_UNKNOWN, Reason.OUTRANKED}
 )
@@ -119,7 +121,9 @@ class Loop:
         #: Why the load in flight was ended for want of memory.
         self._sunk: Sunk | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._wake = anyio.Event()
+        self._wake, self._urgent = anyio.Event(), anyio.Event()
+        #: Somebody waits for models in use to come to rest: each end of a request says so, and most say nothing new.
+        self._crowded = False
         self._late = False
         self._stopping = False
         #: Whether something the manifest wants could not be done; the result of a run with `once`.
@@ -128,7 +132,12 @@ class Loop:
     # -- what others may call --------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Have the loop look soon."""
+        """Have the loop look now."""
+        self._urgent.set()
+        self._wake.set()
+
+    def nudge(self) -> None:
+        """Have the loop look soon: now, unless it has just looked and waits for a model in use to come to rest."""
         self._wake.set()
 
     def manifest(self, reading: Applied | ManifestError) -> None:
@@ -183,7 +192,7 @@ class Loop:
     async def _turn(self) -> float | None:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""
         now = self._clock()
-        self._wake = anyio.Event()
+        self._wake, self._urgent = anyio.Event(), anyio.Event()
         await self._desired.take()
         for ended, outcome in self._slot.take(now):
             await self._close_books(ended, outcome, now)
@@ -200,9 +209,12 @@ class Loop:
             if demand.wanted:  # a person asks: the next try is due now
                 self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
+        # From here to the seal of a victim nothing is awaited: who is idle in this plan is idle when it is sealed.
+        observation = self._observer.used(observation)
         self._sunk = self._floor.look(self._slot.state, self._applied.manifest, observation) or self._sunk
         world = World(observation, self._ledger.entries())
         made = plan(self._applied.manifest, world, now)
+        self._crowded = any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts)
         for model, refusal in refusals(made).items():
             self._book.refuse(model, refusal)
             self._book.wish_over(model)
@@ -222,7 +234,7 @@ class Loop:
         return until
 
     async def _sleep(self, until: float | None) -> None:
-        now = self._clock()
+        turned = now = self._clock()
         tick = now + (CALM_TICK if self._slot.idle else BUSY_TICK)
         wake_at = max(now, tick if until is None else min(tick, until))
         while not self._wake.is_set() and (now := self._clock()) < wake_at:
@@ -230,6 +242,9 @@ class Loop:
                 await self._wake.wait()
             if not self._wake.is_set() and await self._alarmed():
                 break
+        if self._crowded and not self._urgent.is_set():
+            with anyio.move_on_after(turned + CROWDED_PACE - self._clock()):
+                await self._urgent.wait()
         self._late = self._clock() - wake_at > LATE
         if self._late:
             log.warning("this turn comes late and only looks", seconds=self._clock() - wake_at)
@@ -250,6 +265,8 @@ class Loop:
 
     async def _decide(self, made: Plan, world: World, now: float) -> float | None:
         self._give_up_load()
+        if (patience := self._actions.patience) is not None:
+            self._slot.goes_on(patience.last, patience.seconds, now)
         state = self._slot.state
         if isinstance(state, machine.Settling) and isinstance(made.head, Load):
             self._slot.enough_room()
@@ -266,10 +283,13 @@ class Loop:
         if isinstance(decision, machine.Wait):
             if self._options.once and self._slot.idle:
                 self._converged(made, world, now)
-            return decision.until
+            # A deadline that has passed is the business of the action it belongs to, and no reason to look at once.
+            return decision.until if decision.until is None or decision.until > now else None
         if self._late:
             # After a suspend every age and deadline lies: the next turn acts on what it has read itself.
             return now
+        if isinstance(decision.step, Evict) and not self._actions.seal(decision.step):
+            return now + CROWDED_PACE
         await self._begin(made, world, now)
         return None
 

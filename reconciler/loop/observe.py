@@ -12,7 +12,7 @@ from reconciler.core import pressure
 from reconciler.core.account import breakdown, warm_together
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Memory, Watermarks
-from reconciler.core.types import Instance, Manifest, Observation, Preflight
+from reconciler.core.types import Demand, Instance, Manifest, Observation, Preflight
 from reconciler.engines import registry
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
@@ -76,11 +76,21 @@ class Observer:
             at=now,
             memory=memory,
             instances=instances,
-            demands=self._book.demands(),
+            demands=self._demands(),
             preflights=tuple(c.result for _, c in sorted(self._checked.items())),
             pressure=self._pressure,
             least_unattributed=self._least_unattributed,
         )
+
+    def used(self, seen: Observation) -> Observation:
+        """Return the same look with what clients do at this very moment: a request may have come since."""
+        live = {(x.process.pid, x.process.started): x for x in self._launches}
+        instances = []
+        for known in seen.instances:
+            launch = live.get((known.pid, known.started))
+            last_used, served = self._usage(launch) if launch else (known.last_used, known.served)
+            instances.append(replace(known, last_used=last_used, served=served))
+        return replace(seen, demands=self._demands(), instances=tuple(instances))
 
     async def measure(self, launch: Launch, now: float) -> None:
         """Read both memory figures of one launch now, and charge it what came with it and nobody owns up to."""
@@ -128,11 +138,20 @@ class Observer:
             self._least_unattributed = seen.unattributed if least is None else min(least, seen.unattributed)
 
     def _instance(self, launch: Launch) -> Instance:
-        last_used, served = launch.loaded_at, 0
-        if self._launches.serving(launch.model) is launch:
-            last_used = self._book.last_used(launch.model) or launch.loaded_at
-            served = self._book.served(launch.model)
-        return instance(launch, last_used, served)
+        return instance(launch, *self._usage(launch))
+
+    def _usage(self, launch: Launch) -> tuple[float, int]:
+        """Return when a launch was last used, and how often."""
+        if self._launches.serving(launch.model) is not launch:
+            return launch.loaded_at, 0
+        return self._book.last_used(launch.model) or launch.loaded_at, self._book.served(launch.model)
+
+    def _demands(self) -> tuple[Demand, ...]:
+        """Return what clients want; the time of an unloading only where the next load may have to wait for it."""
+        return tuple(
+            d if d.closed is None or self._launches.rests(d.model) else replace(d, closed=None)
+            for d in self._book.demands()
+        )
 
     def _due(self, specs: Mapping[str, LaunchSpec], now: float) -> list[LaunchSpec]:
         asked = {d.model for d in self._book.demands() if d.waiting or d.wanted}

@@ -47,6 +47,11 @@ class Slot:
         if isinstance(self.state, machine.Loading) and self._scope is not None:
             self._scope.cancel()
 
+    def goes_on(self, at: float, patience: float, now: float) -> None:
+        """Note when a load in flight was last seen to go on; without more of that it ends `patience` seconds later."""
+        if isinstance(self.state, machine.Loading):
+            self.state = machine.advance(self.state, machine.Progressed(at, patience), now)
+
     def enough_room(self) -> None:
         """Say while settling that what is free now is enough for what comes next: other programs may take the rest."""
         self._enough_room = True
