@@ -71,5 +71,7 @@ class EventReader:
         name, _, value = line.partition(b":")
         if not name:
             yield Event(value.decode(errors="replace"), comment=True)
-        elif name in (b"data", b"error"):  # older llama.cpp servers put an error into a field of that name
+        elif name == b"data":
             self._data.append(value.removeprefix(b" "))
+        elif name == b"error":  # how older llama.cpp servers say that they failed in the middle
+            self._data.append(b'{"error":%s}' % value)

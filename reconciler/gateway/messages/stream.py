@@ -169,5 +169,5 @@ def _parsed(text: str) -> dict[str, Any]:
 
 def _status(error: object) -> int:
     """Return the status that an error event tells, 500 where it tells none."""
-    code = error.get("code", error.get("status")) if isinstance(error, dict) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 500
+    told = (error.get("code"), error.get("status")) if isinstance(error, dict) else ()
+    return next((code for code in told if isinstance(code, int) and 400 <= code < 600), 500)
