@@ -13,9 +13,12 @@ import psutil
 import uvicorn
 from starlette.types import ASGIApp
 
+from reconciler.gateway.protocol import GatewayProtocol
+from reconciler.gateway.protocol_config import ClientLimits, GatewayConfig
 from reconciler.manifest.applied import GatewaySettings
 
-BACKLOG: Final = 1024
+#: Connections that may wait to be accepted: a crowd that arrives at once is not sent away by the kernel.
+BACKLOG: Final = 4096
 #: Seconds that answers under way get when the server stops.
 GRACE_SECONDS: Final = 5
 #: Longer than clients keep idle connections, so that it is they who close and no request meets a closed one.
@@ -89,14 +92,19 @@ async def serve(
     *,
     sock: socket.socket | None = None,
     started: Callable[[GatewayServer], None] = lambda _server: None,
+    newest: Callable[[], GatewaySettings] | None = None,
+    limits: ClientLimits | None = None,
 ) -> None:
     """Serve until `stop()` of the server that `started` was given, or until cancelled; close the socket.
 
-    `sock` comes from `bind`; without it the settings' address is bound here. Raises `BindError`.
+    `sock` comes from `bind`; without it the settings' address is bound here. `newest` returns the settings in
+    force, for what may change while it serves (`max_connections`). Raises `BindError`.
     """
+    in_force = newest or (lambda: settings)
     listening = sock if sock is not None else await anyio.to_thread.run_sync(bind, settings)
     logging.getLogger("uvicorn.error").addFilter(_expected)
-    server = GatewayServer(_config(app), started)
+    config = _config(app, limits or ClientLimits(), lambda: in_force().max_connections)
+    server = GatewayServer(config, started)
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -109,11 +117,12 @@ async def serve(
         listening.close()
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
-    return uvicorn.Config(
+def _config(app: ASGIApp, limits: ClientLimits, max_connections: Callable[[], int]) -> GatewayConfig:
+    return GatewayConfig(
         app,
-        http="httptools",
-        ws="none",
+        GatewayProtocol,
+        limits=limits,
+        max_connections=max_connections,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -1,0 +1,188 @@
+"""HTTP/1.1 towards clients: uvicorn's protocol with bounds, so that no client costs more than its share."""
+
+import asyncio
+from typing import Any, Final
+
+import httptools
+from uvicorn.server import ServerState
+
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.protocol_config import GatewayConfig, crowded
+from reconciler.gateway.protocol_end import EndingProtocol
+from reconciler.gateway.upgrade import EXTENSION, Successor, Upgrade
+
+#: Below this path WebSockets are passed on. Everywhere else the wish to upgrade is ignored, as HTTP allows.
+UPGRADED: Final = b"/upstream/"
+
+
+class GatewayProtocol(EndingProtocol):
+    """One client's connection: what it sends, and how long it may take."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        #: A head has begun and is not complete; a head was complete and its body is not.
+        self._in_head = self._in_body = False
+        #: Of the head at hand: bytes of complete lines, and bytes received while it is not complete.
+        self._head_lines = self._head_bytes = 0
+        self._head_is_new = False
+        self._upgrade: Upgrade | None = None
+        self._last_byte = 0.0
+
+    # --- the connection ---
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first head, or refuse a client too many."""
+        super().connection_made(transport)
+        limit, refused = self.rules.max_connections(), self.rules.refused
+        if len(self.connections) - len(refused) <= limit:
+            self._watch_reading()
+        elif len(refused) < self.limits.refused:
+            refused.add(self)
+            self._say(crowded(limit))
+        else:
+            transport.abort()
+
+    def release(self, successor: Successor) -> asyncio.Transport | None:
+        """Hand the connection over and be gone; None if the client is."""
+        if self.cycle.disconnected or self.transport.is_closing():
+            return None
+        self._cancel_timers()
+        self._upgrade = None
+        self.cycle.disconnected = True  # what the application still sends through ASGI goes nowhere
+        self.connections.discard(self)
+        self.connections.add(successor)  # type: ignore[arg-type]
+        self.transport.set_protocol(successor)  # type: ignore[arg-type]
+        self.flow.resume_reading()
+        return self.transport
+
+    # --- reading ---
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; what is no HTTP is answered, once, and nothing more is heard."""
+        self._unset_keepalive_if_required()
+        if self._deaf:
+            return
+        while data and not self._deaf:
+            if self._upgrade is not None:
+                self._upgrade.early(data)
+                return
+            self._head_is_new = False
+            data = self._parse(data)
+        self._watch_reading()
+
+    def _parse(self, data: bytes) -> bytes:
+        """Feed the parser; return what it left unread after a wish to upgrade."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return data[upgrade.args[0] :]
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            text = f"this is not HTTP/1.1: {error}" if str(error) else "this is not HTTP/1.1"
+            self._refuse(cause if isinstance(cause, ApiError) else ApiError("invalid_http", text))
+            return b""
+        if self._in_head and not self._head_is_new:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.limits.head_bytes:
+                self._refuse(self._head_too_large())
+        return b""
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        super().on_message_begin()
+        self._in_head = self._head_is_new = True
+        self._head_lines = self._head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. Trailers are dropped: they come after the checks of what stands in the head."""
+        self._count(len(name) + len(value) + 4)
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless its body could be read in more than one way."""
+        encodings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        version = self.parser.get_http_version()
+        if version not in ("1.1", "1.0") or (encodings and (encodings != [b"chunked"] or version == "1.0")):
+            raise ApiError("invalid_http", "only HTTP/1.1 with a body as it is, or in chunks, is spoken here")
+        if len(self.pipeline) >= self.limits.pipelined:
+            text = f"{self.limits.pipelined} requests were sent ahead; wait for their answers"
+            raise ApiError("invalid_http", text)
+        self._cancel_read_timer()
+        super().on_headers_complete()
+        self._in_head, self._in_body = False, True
+        if self.parser.should_upgrade() and self._asks_for_websocket():
+            self._upgrade = Upgrade(self)
+            self.cycle.keep_alive = False
+            self.scope["extensions"] = {EXTENSION: self._upgrade}  # type: ignore[dict-item]
+
+    def on_message_complete(self) -> None:
+        """End the body."""
+        self._in_body = False
+        self._cancel_read_timer()
+        super().on_message_complete()
+
+    def _asks_for_websocket(self) -> bool:
+        names = {name for name, _ in self.headers}
+        return (
+            self._get_upgrade() == b"websocket"
+            and self.scope["method"] == "GET"
+            and self.scope["raw_path"].startswith(UPGRADED)
+            and not names & {b"content-length", b"transfer-encoding"}
+        )
+
+    def _count(self, size: int) -> None:
+        self._head_lines += size
+        if self._head_lines > self.limits.head_bytes:
+            raise self._head_too_large()
+
+    def _head_too_large(self) -> ApiError:
+        return ApiError("headers_too_large", f"the head is larger than {self.limits.head_bytes} bytes")
+
+    # --- time ---
+
+    def _watch_reading(self) -> None:
+        """See to it that a timer runs while the client owes us something, and only then."""
+        if self._deaf or self._upgrade is not None or self.transport.is_closing():
+            return
+        if self._in_body:
+            self._last_byte = self.loop.time()
+            if self._read_timer is None:
+                self._read_timer = self.loop.call_later(self.limits.body_seconds, self._body_is_late)
+        elif not self._in_head and self.cycle is not None and not self.cycle.response_complete:
+            self._cancel_read_timer()
+        elif self._read_timer is None:
+            self._read_timer = self.loop.call_later(self.limits.head_seconds, self._head_is_late)
+
+    def _head_is_late(self) -> None:
+        self._read_timer = None
+        if self._in_head:
+            text = f"the head of the request was not complete within {self.limits.head_seconds:g} s"
+            self._refuse(ApiError("request_timeout", text))
+        else:  # not a byte came: a connection kept in reserve, which needs no answer
+            self.transport.close()
+
+    def _body_is_late(self) -> None:
+        self._read_timer = None
+        if not self._in_body or self._deaf:
+            return
+        now = self.loop.time()
+        if self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            self._last_byte = now  # it is we who do not want to read
+        left = self._last_byte + self.limits.body_seconds - now
+        if left > 0:
+            self._read_timer = self.loop.call_later(left, self._body_is_late)
+            return
+        text = f"nothing of the body came for {self.limits.body_seconds:g} s"
+        self._refuse(ApiError("request_timeout", text))
