@@ -297,13 +297,15 @@ async def test_wishes_of_people() -> None:
     assert book.demands() == (Demand("a", dismissed=True),)
     book.seal("a", drain=True)
     book.close("a")
-    assert book.demands() == (Demand("a", dismissed=True),), "gone, and it stays so"
+    assert book.demands() == (Demand("a", dismissed=True, closed=100.0),), "gone, and it stays so"
     client = Client(book, "a").start()
     await settle()
-    assert book.demands() == (Demand("a", waiting=1, oldest=100.0),), "somebody asks for it again"
+    assert book.demands() == (Demand("a", waiting=1, oldest=100.0, closed=100.0),), (
+        "somebody asks for it again"
+    )
     book.dismiss("a")
     book.want("a")
-    assert book.demands() == (Demand("a", waiting=1, oldest=100.0, wanted=True),)
+    assert book.demands() == (Demand("a", waiting=1, oldest=100.0, wanted=True, closed=100.0),)
     assert wakes.count >= 5
     await client.leave()
 

@@ -1,0 +1,240 @@
+"""The lease book: who is served by which model right now, who waits, and which models take no new request.
+
+It lives on one event loop: no lock, no I/O, and every change is made without an `await`, so that "check and
+seal" or "grant everybody" can never be interleaved with anything. A request is in exactly one place: waiting
+or active. Nobody waits who could be served: whenever a model is open and not sealed, its requests wait for
+nothing but its own places and its gates.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import anyio
+
+from reconciler.core.types import Demand
+from reconciler.leases.demands import demands
+from reconciler.leases.entry import Entry
+from reconciler.leases.holds import Hold, Holds
+from reconciler.leases.page import Page, Ticket
+from reconciler.leases.scheduler import Scheduler
+from reconciler.leases.traffic import Traffic, traffic
+from reconciler.leases.types import Admission, Endpoint, QueueLimits, Refusal, unknown
+
+NO_GATES: Final[Mapping[str, int]] = MappingProxyType({})
+DRAINED: Final = "the model had to go, and the time its leases had to end is over"
+
+
+class LeaseBook:
+    """Leases, queues and gates of all models. `wake` tells the loop to look; it carries no content."""
+
+    def __init__(self, wake: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._wake = wake
+        self._clock = clock
+        self._scheduler = Scheduler(wake, clock)
+        self._holds = Holds(self._scheduler)
+
+    # --- the client's side ---
+
+    def lease(
+        self,
+        model: str,
+        *,
+        priority: int = 500,
+        owner: str = "",
+        quiet: bool = False,
+        seen: Callable[[Ticket], None] | None = None,
+    ) -> Entry:
+        """Hold a lease for the block (`async with`), waiting in the model's queue until one is granted.
+
+        `seen` gets the ticket of a request that has to wait. A quiet lease is granted at once or not at all (409).
+        Raises `LeaseRefused`: unknown model (404), full queue (429), waited too long (503), as the loop says.
+        """
+        return Entry(self._scheduler, model, priority, owner, quiet, seen)
+
+    def hold(self, model: str, owner: str, seconds: float, now: float) -> Hold:
+        """Keep a model for `owner`; it is loaded if need be. Raises `LeaseRefused` (400, 404, 429)."""
+        return self._holds.hold(model, owner, seconds, now)
+
+    def renew(self, hold_id: str, seconds: float, now: float) -> Hold:
+        """Let a hold last `seconds` from now. Raises `LeaseRefused` (400; 404, with the reason if it has ended)."""
+        return self._holds.renew(hold_id, seconds, now)
+
+    def release(self, hold_id: str) -> Hold:
+        """End a hold; return what it was. Raises `LeaseRefused` (404)."""
+        return self._holds.release(hold_id)
+
+    def holds(self) -> tuple[Hold, ...]:
+        """Return all holds in order of their beginning, and for a while those that others ended."""
+        return self._holds.all()
+
+    def traffic(self) -> Traffic:
+        """Return what goes on, for people."""
+        return traffic(self._scheduler, self._holds)
+
+    def shut(self, refusal: Refusal) -> None:
+        """Grant nothing more to anybody: who waits, and whoever comes, is answered with `refusal`."""
+        self._scheduler.shut = refusal
+        for _, page in sorted(self._scheduler.pages.items()):
+            self._turn_away(page, refusal)
+
+    def suspect(self) -> None:
+        """Ask the loop to look at the world now: a model that should answer did not."""
+        self._wake()
+
+    # --- the loop's side ---
+
+    def configure(
+        self,
+        limits: Mapping[str, QueueLimits],
+        *,
+        tell_idle: frozenset[str] = frozenset(),
+        gates: Mapping[str, int] = NO_GATES,
+    ) -> None:
+        """Set the known models, their queue limits, and how many models each gate lets in.
+
+        The waiters of a model that disappears are refused. The end of the last lease of a model in `tell_idle`
+        always wakes the loop (transient models); of the others only when somebody waits for something it must do.
+        Raises `ValueError` for a gate that lets nobody in.
+        """
+        scheduler = self._scheduler
+        scheduler.tell_idle = tell_idle
+        for name, page in sorted(scheduler.pages.items()):
+            if name not in limits:
+                page.limits = None
+                page.dismissed = False
+                scheduler.wished.discard(name)
+                self._turn_away(page, unknown(name))
+                if not page.busy and page.endpoint is None:
+                    del scheduler.pages[name]
+        for name in sorted(limits):
+            scheduler.page(name).limits = limits[name]
+        if scheduler.limit_gates(gates):
+            scheduler.dispatch()
+
+    def assign(self, admissions: Mapping[str, Admission]) -> None:
+        """Set what requests of each model need. More grants at once, less cuts nobody; cheap if nothing changed."""
+        if self._scheduler.assign(admissions):
+            self._scheduler.dispatch()
+
+    def open(self, endpoint: Endpoint, now: float) -> None:
+        """The model is ready at `endpoint`: clear seal and wish, grant to those who wait, in order of rank."""
+        page = self._scheduler.page(endpoint.model)
+        if page.endpoint != endpoint:
+            _cut_leases(page)
+            page.endpoint, page.run = endpoint, page.run + 1
+            page.last_used, page.served = now, 0
+        page.sealed = False
+        self._serving(page, now)
+
+    def close(self, model: str) -> None:
+        """The process is gone or going: nothing is granted until `open`, leases still active are cut."""
+        page = self._scheduler.page(model)
+        if page.endpoint is not None:
+            page.closed = self._clock()
+        page.endpoint, page.sealed = None, False
+        self._holds.closed(page, self._clock())
+        _cut_leases(page)
+        self._not_serving(page)
+
+    def seal(self, model: str, *, drain: bool) -> bool:
+        """Take no new lease from now on; requests queue. Without `drain` refuse (False) if one is in force."""
+        page = self._scheduler.page(model)
+        if page.busy and not drain:
+            return False
+        page.sealed = True
+        self._not_serving(page)
+        return True
+
+    def unseal(self, model: str) -> None:
+        """Grant again, first to those who queued meanwhile."""
+        page = self._scheduler.page(model)
+        page.sealed = False
+        if page.endpoint is not None:
+            self._serving(page, self._clock())
+
+    def cut(self, model: str) -> None:
+        """End all leases and holds of a model now; `drained` tells when the holders of leases are gone."""
+        page = self._scheduler.page(model)
+        self._holds.end(page.held, DRAINED, self._clock())
+        _cut_leases(page)
+
+    async def drained(self, model: str) -> None:
+        """Return when the model has no active lease or hold. Unbounded: the caller brings the deadline."""
+        page = self._scheduler.page(model)
+        while page.busy:
+            if page.idle is None:
+                page.idle = anyio.Event()
+            await page.idle.wait()
+
+    def refuse(self, model: str, refusal: Refusal) -> None:
+        """Answer everybody who waits for the model to be loaded right now with `refusal`."""
+        page = self._scheduler.page(model)
+        if page.serves_at is None:
+            self._turn_away(page, refusal)
+
+    def want(self, model: str) -> None:
+        """A person asks for the model; stands until it is ready."""
+        page = self._scheduler.page(model)
+        page.dismissed = False
+        if page.serves_at is None:
+            self._scheduler.wished.add(model)
+        self._wake()
+
+    def wish_over(self, model: str) -> None:
+        """What a person asked for was tried, and failed: it is not tried again for their sake."""
+        self._scheduler.wished.discard(model)
+
+    def dismiss(self, model: str) -> None:
+        """A person asks for the model to go; stands until somebody asks for it again."""
+        self._scheduler.page(model).dismissed = True
+        self._scheduler.wished.discard(model)
+        self._wake()
+
+    def expire(self, now: float) -> tuple[Hold, ...]:
+        """End the holds whose time is over and return them; called by the loop every turn."""
+        return self._holds.expire(now)
+
+    def next_expiry(self) -> float | None:
+        """Return when the next hold's time is over; None = there is no hold."""
+        return self._holds.next_expiry()
+
+    def demands(self) -> tuple[Demand, ...]:
+        """Return what is wanted of each model of which there is something to say, sorted by name."""
+        return demands(self._scheduler, self._holds)
+
+    def active(self, model: str) -> int:
+        """Return how many requests the model is serving."""
+        page = self._scheduler.pages.get(model)
+        return len(page.active) if page else 0
+
+    def last_used(self, model: str) -> float | None:
+        """Return when its last lease or hold ended (when it was opened, before the first); None = never open."""
+        page = self._scheduler.pages.get(model)
+        return page.last_used if page else None
+
+    def served(self, model: str) -> int:
+        """Return the number of leases ended since the model was opened."""
+        page = self._scheduler.pages.get(model)
+        return page.served if page else 0
+
+    def _serving(self, page: Page, now: float) -> None:
+        self._scheduler.wished.discard(page.name)
+        self._holds.opened(page, now)
+        self._scheduler.dispatch()
+
+    def _not_serving(self, page: Page) -> None:
+        """Who waited for a gate waits for the model now, and is in nobody's way any more."""
+        if page.queue:
+            page.dismissed = False
+            self._scheduler.dispatch()
+
+    def _turn_away(self, page: Page, refusal: Refusal) -> None:
+        self._scheduler.turn_away(page, refusal)
+        self._holds.end(page.pending, refusal.message, self._clock())
+
+
+def _cut_leases(page: Page) -> None:
+    for lease in [*page.active.values(), *page.quiet.values()]:
+        lease.cut.set()

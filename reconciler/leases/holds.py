@@ -1,0 +1,178 @@
+"""Holds: leases from outside the gateway, for batch jobs and queues the gateway does not see.
+
+A hold keeps a model in memory for a while, and asks for it to be loaded; it passes no gate and takes no place.
+"""
+
+import math
+import secrets
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Final
+
+from reconciler.leases.page import Page
+from reconciler.leases.scheduler import Scheduler
+from reconciler.leases.types import RETRY_AFTER_SECONDS, LeaseRefused, Refusal, unknown
+
+#: Holds of all models together, and seconds one may be asked for (or renewed) at a time.
+MAX_HOLDS: Final = 1000
+MAX_SECONDS: Final = 24 * 3600.0
+MAX_OWNER: Final = 200
+#: How many ended holds are remembered, so that their owners learn why, and for how many seconds.
+MAX_ENDED: Final = 200
+ENDED_SECONDS: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One hold as it stands. Times are monotonic seconds."""
+
+    #: Whoever knows it may renew and release the hold.
+    id: str
+    model: str
+    owner: str
+    #: When it was asked for.
+    since: float
+    #: When it ends by itself.
+    until: float
+    #: Since when the model is kept for it; None = it waits for the model to be loaded.
+    granted: float | None = None
+    #: Why and when it was ended by somebody else than its owner.
+    ended: str = ""
+    ended_at: float | None = None
+    #: Since when it waits, if it does.
+    waits_since: float | None = None
+
+    @property
+    def state(self) -> str:
+        """`held`, `waiting` or `ended`."""
+        if self.ended:
+            return "ended"
+        return "waiting" if self.granted is None else "held"
+
+
+class Holds:
+    """All holds, those in force, those that wait, and for a while those that were ended."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._live: dict[str, Hold] = {}
+        self._ended: deque[Hold] = deque(maxlen=MAX_ENDED)
+
+    def hold(self, model: str, owner: str, seconds: float, now: float) -> Hold:
+        """Begin a hold of `seconds`. Raises `LeaseRefused` (400, 404, 429, or as the book was shut)."""
+        if self._scheduler.shut is not None:
+            raise LeaseRefused(self._scheduler.shut)
+        page = self._scheduler.pages.get(model)
+        if page is None or page.limits is None:
+            raise LeaseRefused(unknown(model))
+        _check(owner, seconds)
+        if len(self._live) >= MAX_HOLDS:
+            text = f"there are {MAX_HOLDS} leases from outside already"
+            raise LeaseRefused(Refusal(429, "queue_full", text, RETRY_AFTER_SECONDS))
+        hold = Hold(secrets.token_hex(8), model, owner, now, now + seconds, waits_since=now)
+        self._live[hold.id] = hold
+        if page.serves_at is None:
+            self._wait(page, hold, now)
+            page.dismissed = False
+            self._scheduler.wake()
+        else:
+            self._keep(page, hold, now)
+        return self._live[hold.id]
+
+    def renew(self, hold_id: str, seconds: float, now: float) -> Hold:
+        """Let a hold last `seconds` from now. Raises `LeaseRefused` (400; 404, with the reason if it has ended)."""
+        hold = self._find(hold_id)
+        _check(hold.owner, seconds)
+        renewed = self._live[hold_id] = replace(hold, until=now + seconds)
+        return renewed
+
+    def release(self, hold_id: str) -> Hold:
+        """End a hold, as its owner wishes; return what it was. Raises `LeaseRefused` (404)."""
+        hold = self._find(hold_id)
+        self._take_out(hold)
+        if hold.granted is None:
+            self._scheduler.wake()  # maybe nobody wants the model now
+        return hold
+
+    def expire(self, now: float) -> tuple[Hold, ...]:
+        """End the holds whose time is over, and return them, sorted by that time."""
+        self._ended = deque((h for h in self._ended if now - (h.ended_at or now) < ENDED_SECONDS), MAX_ENDED)
+        over = sorted((h for h in self._live.values() if h.until <= now), key=lambda h: (h.until, h.id))
+        return tuple(self._end(hold, "its time was over", now) for hold in over)
+
+    def next_expiry(self) -> float | None:
+        """Return when the next hold's time is over; None = there is no hold."""
+        return min((hold.until for hold in self._live.values()), default=None)
+
+    def all(self) -> tuple[Hold, ...]:
+        """Return every hold, those that were ended lately among them, in order of their beginning."""
+        return tuple(sorted((*self._live.values(), *self._ended), key=lambda h: (h.since, h.id)))
+
+    def oldest(self, page: Page) -> float | None:
+        """Return since when the first of the waiting holds of a model waits."""
+        times = [self._live[i].waits_since for i in page.pending]
+        return min((t for t in times if t is not None), default=None)
+
+    def opened(self, page: Page, now: float) -> None:
+        """The model takes requests: what waits for it is in force."""
+        for hold_id in sorted(page.pending):
+            self._keep(page, self._live[hold_id], now)
+
+    def closed(self, page: Page, now: float) -> None:
+        """The model is gone without having been asked: its holds ask for it again."""
+        for hold_id in sorted(page.held):
+            self._wait(page, self._live[hold_id], now)
+            self._scheduler.rest(page)
+
+    def end(self, ids: set[str], reason: str, now: float) -> None:
+        """End some holds for `reason`, which their owners can read for a while."""
+        for hold_id in sorted(ids):
+            self._end(self._live[hold_id], reason, now)
+
+    def _find(self, hold_id: str) -> Hold:
+        hold = self._live.get(hold_id)
+        if hold is not None:
+            return hold
+        ended = next((h for h in self._ended if h.id == hold_id), None)
+        text = f"lease {hold_id!r} of model {ended.model!r} has ended: {ended.ended}" if ended else ""
+        raise LeaseRefused(Refusal(404, "lease_not_found", text or "there is no such lease"))
+
+    def _end(self, hold: Hold, reason: str, now: float) -> Hold:
+        self._take_out(hold)
+        ended = replace(hold, ended=reason, ended_at=now, waits_since=None)
+        self._ended.append(ended)
+        return ended
+
+    def _take_out(self, hold: Hold) -> None:
+        page = self._scheduler.pages[hold.model]
+        del self._live[hold.id]
+        if hold.id in page.held:
+            page.held.discard(hold.id)
+            page.last_used = self._scheduler.clock()
+            self._scheduler.rest(page)
+        else:
+            page.pending.discard(hold.id)
+            self._scheduler.pending_holds -= 1
+
+    def _keep(self, page: Page, hold: Hold, now: float) -> None:
+        if hold.id in page.pending:
+            page.pending.discard(hold.id)
+            self._scheduler.pending_holds -= 1
+        page.held.add(hold.id)
+        self._live[hold.id] = replace(hold, granted=now, waits_since=None)
+
+    def _wait(self, page: Page, hold: Hold, now: float) -> None:
+        page.held.discard(hold.id)
+        page.pending.add(hold.id)
+        self._scheduler.pending_holds += 1
+        self._live[hold.id] = replace(hold, granted=None, waits_since=now)
+
+
+def _check(owner: str, seconds: float) -> None:
+    text = ""
+    if not owner or len(owner) > MAX_OWNER or not owner.isprintable():
+        text = f"the owner of a lease is 1 to {MAX_OWNER} printable characters"
+    elif not (math.isfinite(seconds) and 0 < seconds <= MAX_SECONDS):
+        text = f"a lease lasts more than 0 and at most {MAX_SECONDS:g} s"
+    if text:
+        raise LeaseRefused(Refusal(400, "invalid_lease", text))

@@ -1,0 +1,154 @@
+"""What the book has written about one model, and the requests that wait for it in order of rank."""
+
+import sys
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from reconciler.leases.lease import Lease
+from reconciler.leases.types import Endpoint, QueueLimits, Refusal
+
+#: Who waits gains this much priority ...
+AGEING_PRIORITY: Final = 250
+#: ... for each of these seconds, steadily: so the least urgent overtakes the most urgent newcomer after 40 s.
+AGEING_SECONDS: Final = 10.0
+#: What a request waits for whose model takes no requests now.
+LOAD: Final = "load"
+#: Concurrency of a model that takes any number of requests.
+UNBOUNDED: Final = sys.maxsize
+
+
+def rank(since: float, priority: int) -> float:
+    """Return the rank of a request that came at `since`: the lower, the earlier it is served.
+
+    Everybody ages at the same pace, so two requests never change their order: priority is a head start in seconds.
+    """
+    return since - priority * (AGEING_SECONDS / AGEING_PRIORITY)
+
+
+@dataclass(eq=False, slots=True)
+class Gate:
+    """One gate, and the models that compute behind it."""
+
+    name: str
+    limit: int
+    inside: set[str] = field(default_factory=set)
+
+
+class Ticket:
+    """One request in the queue, as it is while it is looked at. Settled by exactly one of a lease and a refusal."""
+
+    __slots__ = ("_page", "key", "lease", "owner", "priority", "refusal", "settled", "since")
+
+    def __init__(self, page: "Page", since: float, number: int, priority: int, owner: str) -> None:
+        self._page = page
+        #: When it began to wait, monotonic seconds.
+        self.since = since
+        self.priority = priority
+        #: Who asks, for people.
+        self.owner = owner
+        #: Rank, then arrival.
+        self.key = (rank(since, priority), number)
+        self.settled = anyio.Event()
+        self.lease: Lease | None = None
+        self.refusal: Refusal | None = None
+
+    @property
+    def model(self) -> str:
+        """The model it waits for."""
+        return self._page.name
+
+    @property
+    def place(self) -> int:
+        """Its place in the model's queue, 1 = next; 0 = it waits no more."""
+        if self.lease is not None or self.refusal is not None:
+            return 0
+        return self._page.position(self) + 1
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for the model, this one among them."""
+        return len(self._page.queue)
+
+    @property
+    def waits_for(self) -> str:
+        """`load`, `gate NAME`, or `place` (the model serves as many requests as it may)."""
+        return self._page.waits_for
+
+
+@dataclass(eq=False, slots=True)
+class Page:
+    """The book's page of one model."""
+
+    name: str
+    limits: QueueLimits | None = None
+    endpoint: Endpoint | None = None
+    run: int = 0
+    sealed: bool = False
+    concurrency: int = UNBOUNDED
+    gates: tuple[Gate, ...] = ()
+    active: dict[str, Lease] = field(default_factory=dict)
+    quiet: dict[str, Lease] = field(default_factory=dict)
+    #: Who waits, sorted by `Ticket.key`, which is part of each row.
+    queue: list[tuple[tuple[float, int], Ticket]] = field(default_factory=list)
+    #: What the first in the queue lacks although the model takes requests.
+    obstacle: str = LOAD
+    #: Ids of the holds in force, and of those that wait for the model to be loaded.
+    held: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+    #: Set whenever the last lease or hold ends; replaced by who waits for that.
+    idle: anyio.Event | None = None
+    last_used: float | None = None
+    served: int = 0
+    dismissed: bool = False
+    #: When its process last went.
+    closed: float | None = None
+
+    @property
+    def serves_at(self) -> Endpoint | None:
+        """Where new leases are granted; None = they are not."""
+        return None if self.sealed else self.endpoint
+
+    @property
+    def busy(self) -> bool:
+        """Whether stopping the model would disturb somebody who was promised otherwise."""
+        return bool(self.active or self.held)
+
+    @property
+    def waits_for(self) -> str:
+        """What the first in the queue waits for."""
+        return LOAD if self.serves_at is None else self.obstacle
+
+    @property
+    def oldest(self) -> float | None:
+        """Arrival of the request that has waited longest; it need not be the first."""
+        return min((ticket.since for _, ticket in self.queue), default=None)
+
+    def add(self, ticket: Ticket) -> bool:
+        """Put a request into the queue; return whether it is the first."""
+        insort(self.queue, (ticket.key, ticket))
+        return self.queue[0][1] is ticket
+
+    def position(self, ticket: Ticket) -> int:
+        """Return how many are before a request that waits."""
+        return bisect_left(self.queue, ticket.key, key=_key)
+
+    def first(self) -> Ticket:
+        """Return the first in the queue, which is not empty."""
+        return self.queue[0][1]
+
+    def pop(self) -> Ticket:
+        """Take the first out of the queue, which is not empty."""
+        return self.queue.pop(0)[1]
+
+    def remove(self, ticket: Ticket) -> bool:
+        """Take a request that waits out of the queue; return whether it was the first."""
+        position = self.position(ticket)
+        del self.queue[position]
+        return position == 0
+
+
+def _key(row: tuple[tuple[float, int], Ticket]) -> tuple[float, int]:
+    return row[0]
