@@ -8,6 +8,7 @@ import anyio
 from reconciler.core.machine import Halted, State
 from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
+from reconciler.leases import Traffic
 from reconciler.manifest.applied import Applied
 
 
@@ -42,6 +43,8 @@ class Snapshot:
     pid: int = 0
     version: str = ""
     log_paths: Mapping[str, str] = field(default_factory=dict)
+    #: Queues, gates and leases at the end of the pass; None = nobody keeps a book.
+    traffic: Traffic | None = None
 
 
 class Board:
@@ -62,6 +65,10 @@ class Board:
         self.snapshot = snapshot
         self._published.set()
         self._published = anyio.Event()
+
+    async def published(self) -> None:
+        """Return when the next snapshot is there."""
+        await self._published.wait()
 
     async def fresh(self, timeout: float = 1.0) -> Snapshot | None:
         """Have the loop look, and return what it then publishes; after `timeout` seconds the newest there is.

@@ -21,7 +21,7 @@ from reconciler.core.types import Evict, Load, ModelSpec, Reason
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
 from reconciler.host import Host, HostError, PortOwner, Ports, StopError
-from reconciler.leases import Endpoint, LeaseBook
+from reconciler.leases import Endpoint, Hold, LeaseBook
 from reconciler.loop.failures import describe
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
@@ -312,10 +312,15 @@ class Actions:
 
     async def _drain(self, launch: Launch, timeout: float) -> None:
         """Wait until nobody is served any more, or the deadline passes: then what is left is cut."""
-        count = self._book.active(launch.model)
-        if count and not self.hurry.is_set():
+        requests, holds = self._book.active(launch.model), self._held(launch.model)
+        if (requests or holds) and not self.hurry.is_set():
+            held = {"leases": len(holds)} if holds else {}
             log.info(
-                "requests in flight get to end", model=launch.model, requests=count, within=_seconds(timeout)
+                "requests in flight get to end",
+                model=launch.model,
+                requests=requests,
+                **held,
+                within=_seconds(timeout),
             )
         self._tell(Progress(launch.model, "draining", self._clock(), timeout if timeout < inf else None))
         with anyio.move_on_after(0 if self.hurry.is_set() else timeout) as scope:
@@ -327,9 +332,15 @@ class Actions:
             log.warning(
                 "requests are cut: timeouts.drain has passed", model=launch.model, within=_seconds(timeout)
             )
+        for hold in self._held(launch.model):
+            log.warning("a lease is ended", model=launch.model, owner=hold.owner)
         self._book.cut(launch.model)
         with anyio.move_on_after(CUT_SECONDS):
             await self._book.drained(launch.model)
+
+    def _held(self, model: str) -> list[Hold]:
+        """Return the leases from outside that keep a model now."""
+        return [h for h in self._book.holds() if h.model == model and h.granted is not None and not h.ended]
 
     async def _hasten(self, scope: anyio.CancelScope) -> None:
         await self.hurry.wait()

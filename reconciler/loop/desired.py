@@ -55,7 +55,8 @@ class Desired:
         self._ports(applied.ports)
         transient = [m.name for m in applied.manifest.models if m.residency is Residency.TRANSIENT]
         limits = {name: limit.queue for name, limit in applied.limits.items()}
-        self._book.configure(limits, tell_idle=frozenset(transient))
+        gates = {name: gate.limit for name, gate in applied.gateway.gates.items()}
+        self._book.configure(limits, tell_idle=frozenset(transient), gates=gates)
         if changed:
             await self._journal.applied(self.applied)
         elif was_refused:

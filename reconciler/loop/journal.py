@@ -9,6 +9,7 @@ import structlog
 from reconciler.core import book
 from reconciler.core.types import Evict, Load, Outcome, Plan, Reason, Step, World
 from reconciler.core.words import size
+from reconciler.leases import Hold
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.loop.ledger import Ledger
@@ -123,6 +124,11 @@ class Journal:
         """A step was begun and not finished, and nothing is wrong with that."""
         log.info("given up", model=step.model, why=why)
         await self._event("given-up", step.model, str(step.reason), why)
+
+    async def lease_over(self, hold: Hold) -> None:
+        """A lease from outside was ended by somebody else than its owner."""
+        log.info("lease over", model=hold.model, owner=hold.owner, why=hold.ended)
+        await self._event("lease-over", hold.model, "LeaseOver", f"{hold.owner}: {hold.ended}")
 
     async def crashed(self, launch: Launch, error: str, now: float) -> None:
         """A ready model died by itself."""

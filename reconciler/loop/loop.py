@@ -24,6 +24,7 @@ from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.actions import Actions
 from reconciler.loop.actions import Outcome as Done
+from reconciler.loop.admission import admissions
 from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
@@ -178,6 +179,7 @@ class Loop:
         await self._ledger.load()
         await self._desired.apply(self._applied)
         specs = self._applied.launches
+        self._book.assign(admissions(self._applied, ()))
         for launch in await adopt(
             self._host, self._store, self._keeper, specs, self._actions.http, self._clock()
         ):
@@ -194,6 +196,8 @@ class Loop:
         now = self._clock()
         self._wake, self._urgent = anyio.Event(), anyio.Event()
         await self._desired.take()
+        for hold in self._book.expire(now):
+            await self._journal.lease_over(hold)
         for ended, outcome in self._slot.take(now):
             await self._close_books(ended, outcome, now)
         await take_deaths(
@@ -210,6 +214,7 @@ class Loop:
                 self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
         # From here to the seal of a victim nothing is awaited: who is idle in this plan is idle when it is sealed.
+        self._book.assign(admissions(self._applied, observation.preflights))
         observation = self._observer.used(observation)
         self._sunk = self._floor.look(self._slot.state, self._applied.manifest, observation) or self._sunk
         world = World(observation, self._ledger.entries())
@@ -228,6 +233,7 @@ class Loop:
             self._desired.refused,
             self._actions.progress,
             self._launches,
+            self._book.traffic(),
             self._keeper.trouble,
             now,
         )
@@ -278,6 +284,7 @@ class Loop:
             next_change(manifest, world, now),
             pressure.next_look(world.observation.pressure, self._marks, now),
             now + BLOCKED_TICK if _waits_for_room(made) else None,
+            self._book.next_expiry(),
         )
         decision = machine.decide(state, made, min((t for t in looks if t is not None), default=None))
         if isinstance(decision, machine.Wait):

@@ -9,6 +9,7 @@ from reconciler.core.machine import State
 from reconciler.core.status import Condition, Facts, of_manifest, of_models
 from reconciler.core.types import Plan, World
 from reconciler.host import Logs
+from reconciler.leases import Traffic
 from reconciler.loop.launches import Launches
 from reconciler.manifest import Applied
 
@@ -31,6 +32,7 @@ class Publisher:
         refused: tuple[str, ...],
         progress: Progress | None,
         launches: Launches,
+        traffic: Traffic,
         trouble: str | None,
         now: float,
     ) -> None:
@@ -52,6 +54,7 @@ class Publisher:
                 refused=refused,
                 pid=os.getpid(),
                 version=__version__,
+                traffic=traffic,
                 log_paths={m: str(self._logs.path(m)) for m in sorted(applied.launches)},
             )
         )
