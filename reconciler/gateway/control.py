@@ -13,6 +13,7 @@ from reconciler.core.machine import Halted
 from reconciler.core.types import Residency
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
+from reconciler.gateway.holds import Holds
 from reconciler.gateway.naming import resolve, unknown
 from reconciler.gateway.views import View, Views, check_loadable, model_entry, verdict_entry
 from reconciler.leases import LeaseBook
@@ -47,6 +48,7 @@ class Control:
             Route("/api/v1/models/{name:path}/evict", self.evict, methods=["POST"]),
             Route("/api/v1/models/{name:path}/forget", self.forget, methods=["POST"]),
             Route("/api/v1/stop", self.stop, methods=["POST"]),
+            *Holds(self.book, self.board, self.clock).routes(),
         ]
 
     @property
