@@ -60,7 +60,7 @@ async def count_tokens(
 
 
 async def _count_rendered(base_url: str, body: Mapping[str, object], client: httpx.AsyncClient) -> int | None:
-    """Count as servers of before 2026 can: render the template, then count the text."""
+    """Count as older servers can: render the template, then count the text."""
     prompt = (await _post(base_url + "/apply-template", body, client)).get("prompt")
     return await _count_text(base_url, prompt, client) if isinstance(prompt, str) else None
 

@@ -1,0 +1,190 @@
+"""Which requests fit, which are refused before anything is loaded, and in which words."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from context_talks import Words, call, cannot, chat_of, say
+from gateway_rig import snapshot
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.types import ModelSpec, Preflight
+from reconciler.gateway.context import Budget, budget_of, count_answer, early, fit
+from reconciler.gateway.context.text import CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from reconciler.gateway.errors import ApiError
+from reconciler.manifest.applied import ContextLimits, Overflow, RequestLimits
+
+pytestmark = pytest.mark.anyio
+
+SMALL = {"model": "chat", "messages": [say("user", "hi")]}
+PICTURE = {"type": "image_url", "image_url": {"url": "http://x/y.png"}}
+
+
+async def never(path: str, document: Mapping[str, Any]) -> int | None:
+    raise AssertionError("the tokenizer was asked")
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "tokens"),
+    [
+        (CHAT, SMALL, 600),
+        (CHAT, {**SMALL, "max_tokens": 400}, 1000),
+        (CHAT, {"messages": [say("user", "x" * 4000)]}, 4700),
+        (CHAT, {"messages": [say("user", "\u4e2d" * 1000)]}, 3700),  # 6 bytes each in this body, 3 in UTF-8
+        (COMPLETIONS, {"prompt": "x" * 100}, 700),
+        (RESPONSES, {"input": "x" * 100}, 700),
+        ("/v1/embeddings", {"input": "x" * 10_000}, 10),
+        ("/v1/audio/speech", {"input": "x" * 10_000}, 10),
+    ],
+)
+async def test_what_surely_fits_is_not_counted(path: str, document: dict[str, Any], tokens: int) -> None:
+    asked = call(document, path)
+    assert early(asked, Budget(tokens))
+    fitted = await fit(asked, Budget(tokens), never)
+    assert (fitted.call, fitted.headers) == (asked, [])
+
+
+async def test_a_form_and_a_model_without_budget_pass() -> None:
+    form = replace(
+        call(SMALL), headers=[(b"content-type", b"multipart/form-data; boundary=x")], body=b"no JSON"
+    )
+    assert early(form, Budget(1))
+    assert (await fit(call(SMALL), None, never)).headers == []
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        (CHAT, {"messages": [say("user", "word" * 20_000)]}),
+        (COMPLETIONS, {"prompt": "word" * 20_000}),
+        (COMPLETIONS, {"prompt": list(range(4097))}),
+        (RESPONSES, {"input": "word" * 20_000}),
+        (MESSAGES, {"system": "word" * 20_000, "messages": [say("user", "word" * 20_000)]}),
+        (CHAT, {**SMALL, "max_tokens": 4096}),
+        (CHAT, {**SMALL, "max_completion_tokens": 1_000_000}),
+        (RESPONSES, {"input": "hi", "max_output_tokens": 4096}),
+        (COMPLETIONS, {"prompt": "hi", "n_predict": 5000}),
+    ],
+)
+@pytest.mark.parametrize("overflow", list(Overflow))
+async def test_what_can_never_fit_is_refused_before_anything_is_loaded(
+    path: str, document: dict[str, Any], overflow: Overflow
+) -> None:
+    with pytest.raises(ApiError, match="4096") as caught:
+        early(call(document, path), Budget(4096, overflow))
+    assert (caught.value.status, caught.value.code) == (400, "context_length_exceeded")
+
+
+async def test_a_long_conversation_that_may_be_trimmed_is_not_refused_early() -> None:
+    document = chat_of(100, words=1000)
+    assert not early(call(document), Budget(4096, Overflow.TRIM))
+    with pytest.raises(ApiError):
+        early(call(document), Budget(4096))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "fits"),
+    [(99, 0, True), (100, 0, False), (60, 40, True), (60, 41, False)],
+)
+async def test_prompt_and_answer_together_are_counted_to_the_token(
+    prompt: int, answer: int, fits: bool
+) -> None:
+    async def count(path: str, document: Mapping[str, Any]) -> int | None:
+        return prompt
+
+    asked = call({**SMALL, "max_tokens": answer})
+    if fits:
+        assert (await fit(asked, Budget(100), count)).call == asked
+        return
+    with pytest.raises(ApiError) as caught:
+        await fit(asked, Budget(100), count)
+    numbers = [int(n) for n in re.findall(r"\d+", caught.value.message)]
+    assert {100, prompt, prompt + answer} <= set(numbers)
+    assert "maximum context length is 100 tokens" in caught.value.message
+    assert "counted by the model's tokenizer" in caught.value.message
+
+
+async def test_an_engine_that_cannot_count_is_estimated_and_the_error_says_so() -> None:
+    asked = call({"messages": [say("user", "x" * 3000)]})
+    assert (await fit(asked, Budget(1100), cannot)).call == asked
+    with pytest.raises(ApiError, match=r"1008 in the prompt \(estimated: bytes / 3"):
+        await fit(asked, Budget(1000), cannot)
+
+
+async def test_images_are_counted_by_their_figure_and_not_sent_to_the_tokenizer() -> None:
+    words = Words()
+    asked = call(
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "what is it"}, PICTURE]}]}
+    )
+    assert not early(asked, Budget(1200))
+    await fit(asked, Budget(1200), words)
+    assert "image_url" not in str(words.asked)
+    with pytest.raises(ApiError, match=r"\d{4} in the prompt"):
+        await fit(asked, Budget(1000), words)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "match"),
+    [
+        (5000, 100, r"^prompt is too long: \d+ tokens > 4096 maximum"),
+        (3000, 3000, r"^input length and `max_tokens` exceed context limit: \d+ \+ 3000 > 4096"),
+        (1, 5000, r"^input length and `max_tokens` exceed context limit: 1 \+ 5000 > 4096"),
+    ],
+)
+async def test_anthropic_clients_find_the_words_they_look_for(words: int, answer: int, match: str) -> None:
+    asked = call({"messages": [say("user", "word " * words)], "max_tokens": answer}, MESSAGES)
+    with pytest.raises(ApiError, match=match):
+        await fit(asked, Budget(4096), Words())
+
+
+async def test_the_advice_is_right() -> None:
+    asked = call({"prompt": "word " * 3000, "max_tokens": 2000}, COMPLETIONS)
+    with pytest.raises(ApiError, match=r"at most (\d+) tokens of answer") as caught:
+        await fit(asked, Budget(4096), Words())
+    left = int(re.findall(r"at most (\d+)", caught.value.message)[0])
+    assert left == 4096 - Words().count(COMPLETIONS, asked.document)
+    again = call({**asked.document, "max_tokens": left}, COMPLETIONS)
+    assert (await fit(again, Budget(4096), Words())).call == again
+
+
+@pytest.mark.parametrize(
+    ("limits", "launch", "asked", "expected"),
+    [
+        (RequestLimits(context=ContextLimits(tokens=100)), 200, 300, 100),
+        (RequestLimits(), 200, 300, 200),
+        (RequestLimits(), None, 300, 150),
+        (RequestLimits(), None, None, None),
+        (RequestLimits(role=Role.EMBEDDING, context=ContextLimits(tokens=100)), 200, 300, None),
+        (RequestLimits(role=Role.RERANK), 200, 300, None),
+        (RequestLimits(role=Role.COMPLETION), 200, 300, 200),
+    ],
+)
+async def test_where_the_budget_comes_from(
+    limits: RequestLimits, launch: int | None, asked: int | None, expected: int | None
+) -> None:
+    made = snapshot(ModelSpec("m", "d"), limits=limits)
+    launches = {"m": LaunchSpec("m", "llama.cpp", context_tokens=launch, slots=2)}
+    observation = replace(made.world.observation, preflights=(Preflight("m", context_tokens=asked),))
+    made = replace(
+        made,
+        applied=replace(made.applied, launches=launches),
+        world=replace(made.world, observation=observation),
+    )
+    budget = budget_of(made, "m")
+    assert (budget.tokens if budget else None) == expected
+
+
+async def test_tokens_are_counted_for_those_who_only_ask() -> None:
+    asked = call(
+        {"messages": [say("user", "one two three")], "system": "be brief"}, "/v1/messages/count_tokens"
+    )
+    assert await count_answer(asked, Words()) == (
+        {"input_tokens": Words().count(MESSAGES, asked.document)},
+        [],
+    )
+    for counter in (None, cannot):
+        answer, headers = await count_answer(asked, counter)
+        assert headers == [(b"x-reconciler-estimate", b"upper")]
+        assert 5 < answer["input_tokens"] < 40
