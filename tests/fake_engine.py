@@ -3,6 +3,7 @@
 Run it as `python tests/fake_engine.py --port N [options]`; unknown options are ignored (try any argv).
 It speaks HTTP/1.1 by hand, because `http.server` alone takes longer to import than all the rest.
 A POST whose JSON says `"grow_mib": N` makes it hold so many MiB more before it answers.
+A chat with `tools` is answered by a call of the first one, unless its `tool_choice` is "none".
 It answers GET /health, /v1/models, /echo, /stats, POST on any path (OpenAI-shaped), and idles on a WebSocket.
 It ends itself after 15 minutes, so that nothing a failed test leaves behind stays for long.
 """
@@ -337,9 +338,47 @@ def completion(asked: dict[str, object], *, chat: bool) -> dict[str, object]:
     text = f"hello from {os.getpid()}"
     choice: dict[str, object] = {"index": 0, "finish_reason": "stop"}
     choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    if chat and (tool := wanted_tool(asked)):
+        call = {
+            "id": "call-1",
+            "type": "function",
+            "function": {"name": tool, "arguments": tool_arguments(asked)},
+        }
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        choice |= {"message": message, "finish_reason": "tool_calls"}
     usage = {"prompt_tokens": 1, "completion_tokens": 3, "total_tokens": 4}
     kind = "chat.completion" if chat else "text_completion"
     return envelope(asked, kind) | {"choices": [choice], "usage": usage}
+
+
+def wanted_tool(asked: dict[str, object]) -> str | None:
+    """Return the name of the tool a chat is answered with."""
+    tools = asked.get("tools")
+    if not isinstance(tools, list) or not tools or asked.get("tool_choice") == "none":
+        return None
+    return str(tools[0]["function"]["name"])
+
+
+def tool_arguments(asked: dict[str, object]) -> str:
+    """Return arguments that tell what the last message of the chat was."""
+    messages = asked.get("messages")
+    last = messages[-1] if isinstance(messages, list) and messages else {}
+    return json.dumps({"role": last.get("role"), "heard": last.get("content")})
+
+
+def tool_events(asked: dict[str, object], tool: str) -> Iterator[tuple[float, bytes]]:
+    """Yield the events of a streamed call: its name first, then its arguments in pieces of five characters."""
+    arguments = tool_arguments(asked)
+    pieces = [arguments[i : i + 5] for i in range(0, len(arguments), 5)]
+    first = {"index": 0, "id": "call-1", "type": "function", "function": {"name": tool, "arguments": ""}}
+    calls = [first, *({"index": 0, "function": {"arguments": piece}} for piece in pieces)]
+    choices: list[dict[str, object]] = [
+        {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None} for call in calls
+    ]
+    for choice in [*choices, {"index": 0, "delta": {}, "finish_reason": "tool_calls"}]:
+        value = envelope(asked, "chat.completion.chunk") | {"choices": [choice]}
+        yield 0.0, f"data: {json.dumps(value)}\n\n".encode()
+    yield 0.0, b"data: [DONE]\n\n"
 
 
 def envelope(asked: dict[str, object], kind: str) -> dict[str, object]:
@@ -359,6 +398,9 @@ def embeddings(asked: dict[str, object]) -> dict[str, object]:
 
 def events(asked: dict[str, object]) -> Iterator[tuple[float, bytes]]:
     """Yield (seconds to wait before, bytes of one HTTP chunk); each event says when it was sent."""
+    if tool := wanted_tool(asked):
+        yield from tool_events(asked, tool)
+        return
     count = 3 if ARGS.stream is None else ARGS.stream
     for number in range(count):
         odd = ARGS.odd_stream
