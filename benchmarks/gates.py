@@ -1,4 +1,4 @@
-"""Two models that generate at the same time on the same cores: tokens per second with a gate, without one, and alone."""
+"""Two models that generate on the same cores: tokens per second with a gate, without one, and alone."""
 
 import json
 import tempfile
@@ -80,15 +80,13 @@ def speed(port: int, model: str) -> float:
         "stream": True,
         "ignore_eos": True,
     }
-    times = []
+    times: list[float] = []
     try:
         connection.request("POST", PATH, json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         if answer.status != 200:
             raise RuntimeError(f"{PATH} answered {answer.status}: {answer.read()[:500]!r}")
-        for line in answer:
-            if line.startswith(b"data: {"):
-                times.append(time.perf_counter())
+        times += [time.perf_counter() for line in answer if line.startswith(b"data: {")]
     finally:
         connection.close()
     return (len(times) - 1) / (times[-1] - times[0])
@@ -97,7 +95,8 @@ def speed(port: int, model: str) -> float:
 @contextmanager
 def _asking(port: int) -> Iterator[None]:
     """Have another client ask the other model again and again until the block ends."""
-    over, errors = threading.Event(), []
+    over = threading.Event()
+    errors: list[Exception] = []
 
     def ask() -> None:
         try:
