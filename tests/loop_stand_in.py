@@ -21,6 +21,8 @@ class StandIn:
         self.routes: dict[str, Callable[[], Answer]] = {}
         self.asked: list[str] = []
         self.keys: list[str | None] = []
+        #: The JSON bodies that came, with their route.
+        self.bodies: list[tuple[str, Any]] = []
         self.url = ""
         self.close: Callable[[], None] = lambda: None
 
@@ -44,15 +46,21 @@ def standing_in(state_dir: Path) -> Iterator[StandIn]:
             route = f"{self.command} {self.path}"
             stand_in.asked.append(route)
             stand_in.keys.append(self.headers.get("Authorization"))
+            if length := int(self.headers.get("Content-Length") or 0):
+                stand_in.bodies.append((route, json.loads(self.rfile.read(length))))
             answer = stand_in.routes.get(route, lambda: (404, {"error": {"message": f"no {route}"}}))
             status, document = answer()
+            if status == 204:
+                self.send_response(status)
+                self.end_headers()
+                return
             body = document if isinstance(document, bytes) else json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        do_POST = do_GET  # noqa: N815
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             pass

@@ -76,9 +76,11 @@ def make_app() -> "App":
     from reconciler.cli.explain import explain
     from reconciler.cli.forget import forget
     from reconciler.cli.help import HelpTable
+    from reconciler.cli.hold import hold
     from reconciler.cli.load import load
     from reconciler.cli.logs import logs
     from reconciler.cli.measure import measure
+    from reconciler.cli.release import release
     from reconciler.cli.run import run
     from reconciler.cli.schema import schema
     from reconciler.cli.status import status
@@ -109,6 +111,8 @@ def make_app() -> "App":
         load,
         evict,
         forget,
+        hold,
+        release,
         stop,
     )
     for place, verb in enumerate(verbs):

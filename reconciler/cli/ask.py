@@ -45,7 +45,7 @@ def carry_out(loop: LoopClient, name: str, verb: Verb, *, timeout: float) -> str
             now, model, verb, heard=status["observation"] >= before["observation"] + _HEARD
         ):
             raise CliError(f"{name} {'was not loaded' if verb == 'load' else 'stays loaded'}: {reason}")
-        if (line := _progress(status, now)) != shown:
+        if (line := progress(status, now)) != shown:
             shown = line
             note(line)
         if time.monotonic() > deadline:
@@ -85,7 +85,7 @@ def _refused(now: Json, before: Json, verb: Verb, *, heard: bool) -> str:
     return verdict_text(now) if final and (now["wanted"] or heard) else ""
 
 
-def _progress(status: Json, model: Json) -> str:
+def progress(status: Json, model: Json) -> str:
     """Return what to show while waiting; it has no running clock, so that only changes make a line."""
     action = status["action"]
     if action and action["model"] == model["name"]:

@@ -47,26 +47,48 @@ class LoopClient:
         """Ask for a load or an evict. Raises NotRunningError, RefusedError."""
         return self.call("POST", f"/api/v1/models/{quote(model, safe='')}/{verb}")
 
-    def call(self, method: str, path: str) -> dict[str, Any]:
-        """Send one request without a body and return the JSON object of its answer.
+    def leases(self) -> list[dict[str, Any]]:
+        """Return the leases from outside the gateway, those that ended lately among them."""
+        found: list[dict[str, Any]] = self.call("GET", "/api/v1/leases")["leases"]
+        return found
+
+    def renew(self, lease_id: str, duration: str) -> dict[str, Any]:
+        """Let a lease last for `duration` from now. Raises NotRunningError, RefusedError."""
+        return self.call("PUT", _lease_path(lease_id), {"for": duration})
+
+    def release(self, lease_id: str) -> None:
+        """End a lease. Raises NotRunningError, RefusedError."""
+        self.call("DELETE", _lease_path(lease_id))
+
+    def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """Send one request, with a JSON body if there is one, and return the JSON object of its answer.
+
+        An answer without content is an empty object.
 
         Raises NotRunningError when nobody answers, RefusedError for an error status or an answer that is not ours.
         """
         place = urlsplit(self.url)
         key = os.environ.get(KEY_VARIABLE)
         headers = {"Accept": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            headers["Content-Type"] = "application/json"
         connection = http.client.HTTPConnection(
             place.hostname or "127.0.0.1", place.port or 80, timeout=TIMEOUT
         )
         try:
-            connection.request(method, path, headers=headers)
+            connection.request(method, path, data, headers=headers)
             answer = connection.getresponse()
-            body = answer.read()
+            text = answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise NotRunningError(f"no loop answers at {self.url} ({_cause(error)})") from error
         finally:
             connection.close()
-        return _read(self.url, answer.status, body)
+        return {} if answer.status == http.client.NO_CONTENT else _read(self.url, answer.status, text)
+
+
+def _lease_path(lease_id: str) -> str:
+    return f"/api/v1/leases/{quote(lease_id, safe='')}"
 
 
 def find_loop(state_dir: Path) -> LoopClient:

@@ -24,6 +24,8 @@ VERBS: Final = (
     "load",
     "evict",
     "forget",
+    "hold",
+    "release",
     "stop",
 )
 

@@ -1,0 +1,203 @@
+"""`hold` and `release`, against a scripted stand-in for the loop."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from board_samples import NOW, snapshot
+from loop_stand_in import StandIn, standing_in
+from reconciler.cli import holding, main
+from reconciler.render import status_json
+
+ID = "0123456789abcdef"
+POST, LIST, ONE = "POST /api/v1/leases", "GET /api/v1/leases", f"/api/v1/leases/{ID}"
+PYTHON = sys.executable
+
+
+def lease(state: str = "waiting", **more: object) -> dict[str, Any]:
+    return {"id": ID, "model": "coder", "owner": "me", "state": state, "ends_in": 1800.0, **more}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def loop(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    monkeypatch.setattr(holding, "POLL", 0.01)
+    with standing_in(state) as stand_in:
+        stand_in.documents("GET /api/v1/status", json.loads(json.dumps(status_json(snapshot(), NOW))))
+        stand_in.documents(POST, lease())
+        stand_in.documents(f"PUT {ONE}", lease("held"))
+        stand_in.routes[f"DELETE {ONE}"] = lambda: (204, None)
+        yield stand_in
+
+
+def run(state: Path, *words: str) -> int:
+    command = words.index("--") if "--" in words else len(words)
+    return main(["hold", *words[:command], "--state-dir", str(state), *words[command:]])
+
+
+def test_it_prints_the_id_and_returns(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(state, "coder", "--for", "2h", "--owner", "batch 7") == 0
+    assert capsys.readouterr().out == f"{ID}\n"
+    assert loop.bodies == [(POST, {"model": "coder", "owner": "batch 7", "for": "2h"})]
+
+
+def test_aliases_a_default_time_and_owner_and_json(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(state, "gpt-4o", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"formatVersion": 1, **lease()}
+    [(_, body)] = loop.bodies
+    assert (body["model"], body["for"]) == ("chat", "30m")
+    assert str(os.getpid()) in body["owner"]
+
+
+def test_wait_returns_when_it_is_held(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop.documents(
+        LIST, {"leases": [lease()]}, {"leases": [lease()]}, {"leases": [lease("held", ends_in=1700.0)]}
+    )
+    assert run(state, "coder", "--wait") == 0
+    said = capsys.readouterr()
+    assert said.out == f"{ID}\n"
+    assert said.err == "loading coder, about 18 s\n"
+    assert loop.asked[-1] == f"PUT {ONE}", "its time counts from when it is held"
+    assert loop.asked.count(LIST) == 3
+
+
+@pytest.mark.parametrize(
+    ("leases", "expected"),
+    [
+        ([lease("ended", reason="400 MiB short")], "error: coder cannot be held: 400 MiB short\n"),
+        ([], "error: coder cannot be held: the loop was restarted\n"),
+    ],
+)
+def test_one_that_will_not_come_about_is_a_failure(
+    leases: list[dict[str, Any]],
+    expected: str,
+    loop: StandIn,
+    state: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loop.documents(LIST, {"leases": leases})
+    loop.error(f"DELETE {ONE}", 404, "there is no such lease")
+    assert run(state, "coder", "--wait") == 1
+    assert capsys.readouterr().err == expected
+
+
+def test_a_wait_that_takes_too_long_gives_the_lease_back(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents(LIST, {"leases": [lease()]})
+    assert run(state, "coder", "--wait", "--timeout", "0.05") == 1
+    assert "was not ready within 0.05 s" in capsys.readouterr().err
+    assert loop.asked[-1] == f"DELETE {ONE}"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("raise SystemExit(0)", 0),
+        ("raise SystemExit(7)", 7),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137),
+    ],
+)
+def test_a_command_is_run_under_the_lease_and_its_code_is_ours(
+    code: str, expected: int, loop: StandIn, state: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents(POST, lease("held"))
+    assert run(state, "coder", "--", PYTHON, "-c", f"print('ran', flush=True); {code}") == expected
+    assert capfd.readouterr().out == "ran\n"
+    assert loop.asked[-2:] == [POST, f"DELETE {ONE}"]
+
+
+def test_the_lease_is_renewed_while_the_command_runs_and_trouble_is_told_once(
+    loop: StandIn, state: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The command ends when the fourth renewal has been asked for."""
+    done = tmp_path / "done"
+    renewals = [0]
+
+    def renew() -> tuple[int, object]:
+        renewals[0] += 1
+        if renewals[0] == 4:
+            done.touch()
+        if renewals[0] in (2, 3):
+            return 404, {"error": {"message": "lease has ended", "type": "t", "code": "lease_not_found"}}
+        return 200, lease("held")
+
+    loop.documents(POST, lease("held", ends_in=0.03))
+    loop.routes[f"PUT {ONE}"] = renew
+    wait = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)"
+    assert run(state, "coder", "--", PYTHON, "-c", wait, str(done)) == 0
+    assert renewals[0] >= 4
+    assert capfd.readouterr().err.count("warning: lease has ended; the command goes on") == 1
+
+
+def test_a_command_that_cannot_be_run_gives_the_lease_back(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.documents(POST, lease("held"))
+    assert run(state, "coder", "--", "/no/such/program") == 1
+    assert "cannot run /no/such/program: No such file or directory" in capsys.readouterr().err
+    assert loop.asked[-1] == f"DELETE {ONE}"
+
+
+def test_what_is_sent_to_us_goes_to_the_command(loop: StandIn, state: Path) -> None:
+    """It tells us to end; we outlive that, and are ended by its end."""
+    loop.documents(POST, lease("held"))
+    before = signal.getsignal(signal.SIGTERM)
+    tell = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(30)"
+    assert run(state, "coder", "--", PYTHON, "-c", tell) == 128 + signal.SIGTERM
+    assert loop.asked[-1] == f"DELETE {ONE}"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "expected"),
+    [
+        (("codre",), 1, 'no model or alias is called "codre"; did you mean "coder"?'),
+        (("coder", "--timeout", "0"), 64, "--timeout must be above zero"),
+        (("coder", "--json", "--", "true"), 64, "--json does not go with a command"),
+    ],
+)
+def test_refused(
+    words: tuple[str, ...],
+    code: int,
+    expected: str,
+    loop: StandIn,
+    state: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(state, *words) == code
+    assert expected in capsys.readouterr().err
+    assert POST not in loop.asked
+
+
+def test_the_loops_refusal_is_told(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loop.error(POST, 400, "`for` is not a duration")
+    assert run(state, "coder", "--for", "soon") == 1
+    assert capsys.readouterr().err == "error: `for` is not a duration\n"
+
+
+def test_release(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["release", ID, "--state-dir", str(state)]) == 0
+    assert main(["release", ID, "--json", "--state-dir", str(state)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"formatVersion": 1, "id": ID, "state": "released"}
+    assert loop.asked == [f"DELETE {ONE}"] * 2
+    loop.error(f"DELETE {ONE}", 404, "there is no such lease")
+    assert main(["release", ID, "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == "error: there is no such lease\n"
+
+
+def test_an_id_is_no_path(loop: StandIn, state: Path) -> None:
+    assert main(["release", "../stop", "--state-dir", str(state)]) == 1
+    assert loop.asked == ["DELETE /api/v1/leases/..%2Fstop"]
