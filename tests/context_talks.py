@@ -62,8 +62,8 @@ def chat_of(turns: int, words: int = 50, system: bool = True) -> dict[str, Any]:
 def _tool_turn(path: str, name: str, text: str) -> list[dict[str, Any]]:
     if path == CHAT:
         function = {"name": "look", "arguments": json.dumps({"at": text})}
-        called = {"role": "assistant", "content": None, "tool_calls": [{"id": name, "type": "function"}]}
-        called["tool_calls"][0]["function"] = function  # type: ignore[index]
+        calls = [{"id": name, "type": "function", "function": function}]
+        called = {"role": "assistant", "content": None, "tool_calls": calls}
         return [called, {"role": "tool", "tool_call_id": name, "content": text}]
     if path == MESSAGES:
         use = {"type": "tool_use", "id": name, "name": "look", "input": {"at": text}}
@@ -75,24 +75,26 @@ def _tool_turn(path: str, name: str, text: str) -> list[dict[str, Any]]:
     ]
 
 
+def _words(number: int) -> str:
+    return "word " * number + "end"
+
+
 @st.composite
 def talks(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """Draw a path and a conversation: any order of roles, tools whose results come late or not at all."""
     path = draw(st.sampled_from([CHAT, MESSAGES, RESPONSES]))
-    texts = st.integers(0, 60).map(lambda n: "word " * n + "end")
     roles = ["user", "assistant", "tool", "late"] + (["system"] if path != MESSAGES else [])
     items: list[dict[str, Any]] = []
     owed: list[dict[str, Any]] = []
     for number, role in enumerate(draw(st.lists(st.sampled_from(roles), min_size=1, max_size=16))):
-        text = f"n{number} {draw(texts)}"
+        text = f"n{number} {_words(draw(st.integers(0, 60)))}"
         if role in ("tool", "late"):
             used, result = _tool_turn(path, draw(st.sampled_from([f"c{number}", "c"])), text)
             items.append(used)
             (owed if role == "late" else items).append(result)
         else:
             items.append(say(role, text))
-            if owed and draw(st.booleans()):
-                items.append(owed.pop())
+            items += [owed.pop() for _ in range(min(len(owed), draw(st.integers(0, 1))))]
     document: dict[str, Any] = {"model": "chat", "input" if path == RESPONSES else "messages": items}
     if path == MESSAGES and draw(st.booleans()):
         document["system"] = "be brief"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from board_samples import snapshot
 from context_talks import Words, call, cannot, chat_of, say
-from gateway_rig import snapshot
 from reconciler.core.launch import LaunchSpec, Role
-from reconciler.core.types import ModelSpec, Preflight
+from reconciler.core.types import Preflight
 from reconciler.gateway.context import Budget, budget_of, count_answer, early, fit
 from reconciler.gateway.context.text import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from reconciler.gateway.errors import ApiError
@@ -164,12 +164,12 @@ async def test_the_advice_is_right() -> None:
 async def test_where_the_budget_comes_from(
     limits: RequestLimits, launch: int | None, asked: int | None, expected: int | None
 ) -> None:
-    made = snapshot(ModelSpec("m", "d"), limits=limits)
+    made = snapshot()
     launches = {"m": LaunchSpec("m", "llama.cpp", context_tokens=launch, slots=2)}
     observation = replace(made.world.observation, preflights=(Preflight("m", context_tokens=asked),))
     made = replace(
         made,
-        applied=replace(made.applied, launches=launches),
+        applied=replace(made.applied, launches=launches, limits={"m": limits}),
         world=replace(made.world, observation=observation),
     )
     budget = budget_of(made, "m")

@@ -1,6 +1,7 @@
 """Shortened conversations: what stays, what goes together, and how seldom the tokenizer is asked."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -72,6 +73,25 @@ async def test_a_tokenizer_unlike_the_estimate_is_followed(per_word: int) -> Non
     fitted = await fit(call(chat_of(40)), trim(2000), words)
     assert words.count(CHAT, fitted.call.document) <= 1500
     assert len(words.asked) <= 4
+
+
+async def test_a_tokenizer_unlike_the_estimate_is_followed_from_the_first_count_on() -> None:
+    words = Words(5)
+    fitted = await fit(call(chat_of(200, words=80)), trim(4000), words)
+    assert len(fitted.call.document["messages"]) > 4
+    assert len(words.asked) <= 3
+
+
+async def test_the_last_try_leaves_out_all_that_may_go() -> None:
+    asked: list[int] = []
+
+    async def count(path: str, document: Mapping[str, Any]) -> int | None:
+        asked.append(len(document["messages"]))
+        return 100 if asked[-1] <= 2 else 601  # the weight is all in the last turn but one
+
+    fitted = await fit(call(chat_of(40, words=15)), trim(600), count)
+    assert fitted.call.document["messages"] == [say("system", "be brief"), say("user", "the last question")]
+    assert len(asked) == 4
 
 
 @pytest.mark.parametrize(

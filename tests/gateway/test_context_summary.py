@@ -1,5 +1,6 @@
 """Summaries of the oldest turns: asked for once, kept, used again, and done without when there is none."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -72,8 +73,8 @@ async def test_the_oldest_turns_become_a_note_behind_the_instructions() -> None:
 async def test_the_next_turns_of_a_long_chat_cost_nothing() -> None:
     writer, summaries, document = Writer(), Summaries(), chat_of(12)
     await served(document, summaries, writer)
-    for number in range(4):
-        document["messages"] += [say("assistant", "yes"), say("user", f"and then {number}")]
+    for number in range(3):
+        document["messages"] += [say("assistant", "yes " * 40), say("user", f"and then {number}")]
         fitted = await served(document, summaries, writer)
         assert header(fitted).startswith("summarized ")
         assert fitted.call.document["messages"][-1] == say("user", f"and then {number}")
@@ -136,6 +137,22 @@ async def test_without_a_summary_it_is_trimmed_and_the_header_says_why(
     assert header(fitted).startswith("trimmed ")
     assert header(fitted).endswith(f", no summary: {why}")
     assert fitted.call.document["messages"][0] == say("system", "be brief")
+    assert Words().count(CHAT, fitted.call.document) <= 600
+
+
+async def test_without_a_newer_summary_the_older_one_stays_and_the_rest_is_trimmed() -> None:
+    summaries, document = Summaries(), chat_of(12)
+    await served(document, summaries, Writer())
+    long = [
+        m for n in range(20, 29) for m in (say("assistant", f"b{n} " + "word " * 60), say("user", f"r{n}"))
+    ]
+    document["messages"] += long
+    fitted = await served(document, summaries, fails)
+    assert re.match(
+        r"summarized \d+ of 44 messages, trimmed \d+ more, \d+ tokens dropped, no ", header(fitted)
+    )
+    assert header(fitted).endswith("no newer summary: small failed (it broke)")
+    assert HEADING in fitted.call.document["messages"][0]["content"]
     assert Words().count(CHAT, fitted.call.document) <= 600
 
 

@@ -5,7 +5,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_talks import say, talks
@@ -24,6 +24,7 @@ from reconciler.gateway.context.text import (
 
 LONG = "x" * 1000
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
+NAMES = ("type", "role", "content", "text", "tool_calls", "function", "input", "source", "output", "name")
 TOOL = {"type": "function", "function": {"name": "f", "description": LONG, "parameters": {"type": "object"}}}
 
 
@@ -155,12 +156,15 @@ def test_the_estimates_are_in_order(made: tuple[str, dict[str, Any]]) -> None:
     assert estimate.upper(extent) <= estimate.body_bound(len(json.dumps(document))) + 32 * extent.messages
 
 
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.floats() | st.text(),
-        lambda v: st.lists(v) | st.dictionaries(st.text(), v),
-    )
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=8),
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.sampled_from(NAMES), v, max_size=4),
+    max_leaves=8,
 )
+
+
+@given(JSON)
+@settings(max_examples=60)
 def test_nonsense_has_an_extent_too(value: Any) -> None:
     for path in (CHAT, COMPLETIONS, RESPONSES, MESSAGES):
         for field in ("messages", "input", "prompt", "system", "tools"):

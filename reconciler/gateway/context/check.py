@@ -114,7 +114,7 @@ async def _trimmed(state: _State, failed: str | None) -> Fitted:
     gone = len(state.talk.oldest(made.dropped))
     dropped = max(0, state.tokens - made.tokens)
     said = f"trimmed {gone} of {len(state.talk.items)} messages, {dropped} tokens dropped"
-    return _made(state, made, said + _no(failed))
+    return _made(state, made, said + _no("summary", failed))
 
 
 async def _summarised(state: _State, summaries: Summaries, summarizer: str, failed: str | None) -> Fitted:
@@ -131,7 +131,9 @@ async def _summarised(state: _State, summaries: Summaries, summarizer: str, fail
             if made.dropped > known:
                 said += f", trimmed {len(state.talk.oldest(made.dropped)) - gone} more"
             return _made(
-                state, made, f"{said}, {max(0, state.tokens - made.tokens)} tokens dropped" + _no(failed)
+                state,
+                made,
+                f"{said}, {max(0, state.tokens - made.tokens)} tokens dropped" + _no("newer summary", failed),
             )
     if asked_before:
         return await _trimmed(state, failed)
@@ -146,8 +148,8 @@ async def _summarised(state: _State, summaries: Summaries, summarizer: str, fail
     return Fitted(state.call, wish=wish)
 
 
-def _no(failed: str | None) -> str:
-    return f", no summary: {failed}" if failed else ""
+def _no(what: str, failed: str | None) -> str:
+    return f", no {what}: {failed}" if failed else ""
 
 
 def _made(state: _State, made: Cut, said: str) -> Fitted:
