@@ -18,7 +18,6 @@ from reconciler.core.machine import Idle
 from reconciler.core.memory import Memory
 from reconciler.core.types import Account, Instance, Manifest, ModelSpec, Observation, Plan, World
 from reconciler.gateway.app import create_app
-from reconciler.gateway.call import MAX_BODY_BYTES
 from reconciler.gateway.server import GatewayServer, bind, serve
 from reconciler.gateway.upstream import UpstreamPool
 from reconciler.gateway.views import Views
@@ -122,12 +121,12 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(*models: ModelSpec, max_body: int = MAX_BODY_BYTES) -> AsyncIterator[Rig]:
+async def rig(*models: ModelSpec, max_body: int | None = None) -> AsyncIterator[Rig]:
     """Serve a gateway for `models` (default: chat and other), with nothing loaded."""
     wakes: list[float] = []
     book = LeaseBook(lambda: wakes.append(time.monotonic()))
     board, pool = Board(), UpstreamPool()
-    app = create_app(book, board, views=VIEWS, pool=pool, max_body=max_body)
+    app = create_app(book, board, views=VIEWS, pool=pool, max_body=max_body, start_seconds=0.05)
     sock = bind(GatewaySettings(port=0))
     port = sock.getsockname()[1]
     running: asyncio.Future[GatewayServer] = asyncio.get_running_loop().create_future()
@@ -155,8 +154,8 @@ class Exchange:
 
     head: bytes
     body: bytes
-    reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    gone: asyncio.Event
 
     def header(self, name: str) -> list[str]:
         """Return all values of a header."""
@@ -170,9 +169,8 @@ class Exchange:
 
     async def left(self) -> None:
         """Return when the gateway has closed the connection."""
-        with anyio.fail_after(2), suppress(ConnectionError):
-            while await self.reader.read(65536):
-                pass
+        with anyio.fail_after(2):
+            await self.gone.wait()
 
 
 class Scripted:
@@ -183,11 +181,15 @@ class Scripted:
         self.port = 0
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
-            exchange = Exchange(head, b"", reader, writer)
-            exchange.body = await reader.readexactly(int(exchange.header("content-length")[0]))
-            await self.requests.put(exchange)
+        gone = asyncio.Event()
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n"))[:-4]
+                exchange = Exchange(head, b"", writer, gone)
+                exchange.body = await reader.readexactly(int((exchange.header("content-length") or ["0"])[0]))
+                await self.requests.put(exchange)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            gone.set()
 
     async def next(self) -> Exchange:
         """Return the next request; fails after 5 s."""

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import anyio
-import httpx
 from starlette.types import Receive, Scope, Send
 
 from reconciler.board import Board
@@ -15,7 +14,7 @@ from reconciler.gateway.guard import started
 from reconciler.gateway.lastline import last_line
 from reconciler.gateway.naming import header_form, resolve
 from reconciler.gateway.reply import Reply
-from reconciler.gateway.upstream import Headers, UpstreamPool, build_request
+from reconciler.gateway.upstream import Headers, UpstreamError, UpstreamPool, build_request
 from reconciler.leases import Lease, LeaseBook, LeaseRefused, Refusal
 from reconciler.manifest.applied import RequestLimits
 
@@ -103,7 +102,7 @@ class _Task:
     async def run(self) -> None:
         """Serve the request; whatever goes wrong becomes an answer."""
         error: ApiError | None = None
-        broken: httpx.TransportError | None = None
+        broken: UpstreamError | None = None
         with self.stop.scope:
             try:
                 async with self.proxy.book.lease(self.model) as lease:
@@ -112,7 +111,7 @@ class _Task:
                 error = ApiError.refused(self._with_reason(refused.refusal))
             except ApiError as failed:
                 error = failed
-            except httpx.TransportError as failed:
+            except UpstreamError as failed:
                 broken = failed
         if self.stop.ended is not None:
             error, broken = self._ended(self.stop.ended), None
@@ -147,7 +146,7 @@ class _Task:
         request = build_request(lease.endpoint, path, self.scope["headers"], body)
         first_byte = self.limits.first_byte
         async with self.proxy.pool.exchange(
-            lease.endpoint, request, first_byte=first_byte, abort=cut
+            lease.endpoint, request, first_byte=first_byte, chunk=self.limits.chunk, abort=cut
         ) as response:
             await self.reply.relay(response, self.extra)
 
@@ -159,7 +158,7 @@ class _Task:
         text = f"model {self.model!r} did not finish within {self.limits.request or 0:g} s"
         return ApiError("upstream_timeout", text)
 
-    async def _broken(self, error: httpx.TransportError) -> ApiError:
+    async def _broken(self, error: UpstreamError) -> ApiError:
         path = self.proxy.log_path(self.model)
         line = await anyio.to_thread.run_sync(last_line, path) if path else None
         text = f"the server of model {self.model!r} failed: {str(error) or type(error).__name__}"

@@ -1,47 +1,106 @@
 """The answer to one client: an engine's bytes as they come, or an error, also in the middle of a stream."""
 
 import json
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import anyio
-import httpx
+import structlog
 from starlette.types import Send
 
-from reconciler.gateway.errors import ApiError
-from reconciler.gateway.upstream import Headers, answer_headers
+from reconciler.gateway.errors import ApiError, send_json
+from reconciler.gateway.stall import Stall
+from reconciler.gateway.upstream import Incoming
+from reconciler.gateway.upstream_headers import Headers, answer_headers, first
 
 EVENT_STREAM: Final = b"text/event-stream"
 #: Seconds to hand a client the last words of a broken stream; it may not be reading.
 LAST_WORDS_SECONDS: Final = 1.0
+#: Seconds after which a client that takes nothing of what there is for it is given up.
+STALL_SECONDS: Final = 60.0
+#: Bytes of an engine's error that are read to be put into an event.
+MAX_ERROR_BYTES: Final = 256 * 1024
+_UNBUFFERED: Final = (b"x-accel-buffering", b"no")
+_EVENT_ENDS: Final = (b"\n\n", b"\r\r", b"\r\n\r\n")
+
+log = structlog.get_logger(__name__)
+
+
+class Transform(Protocol):
+    """Turns an engine's answer into another form. One object serves one answer."""
+
+    def head(self, status: int, headers: Headers) -> Headers:
+        """Return the headers for the client; the length is dropped anyway."""
+        ...
+
+    def feed(self, piece: bytes) -> bytes:
+        """Return what the client gets for the next bytes of the body; it may be nothing."""
+        ...
+
+    def finish(self) -> bytes:
+        """Return what comes after the last of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorForm:
+    """How errors of ours look to a client: their JSON, and what stands before `data:` of one within a stream."""
+
+    body: Callable[[ApiError], Mapping[str, Any]] = ApiError.body
+    event: bytes = b""
+
+
+OPENAI: Final = ErrorForm()
 
 
 class Reply:
-    """What was sent so far, so that an error finds the right form."""
+    """What was sent so far, so that an error finds the right form. `stall` in seconds."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, form: ErrorForm = OPENAI, *, stall: float = STALL_SECONDS) -> None:
         self._send = send
+        self._form = form
+        self._stall_seconds = stall
         self.started = False
         self.finished = False
         self._events = False
         self._tail = b"\n\n"
 
-    async def relay(self, response: httpx.Response, extra: Headers) -> None:
-        """Pass status, headers and body on, each piece as soon as it is here. Raises `httpx.TransportError`."""
-        headers = answer_headers(response)
-        names = {name for name, _ in headers}
-        kind = next((value for name, value in headers if name == b"content-type"), b"")
-        if kind.lower().startswith(EVENT_STREAM):
-            self._events = not names & {b"content-encoding", b"content-length"}
-            if b"x-accel-buffering" not in names:
-                headers.append((b"x-accel-buffering", b"no"))
-        start = {"type": "http.response.start", "status": response.status_code}
-        self.started = True
-        await self._send({**start, "headers": [*headers, *extra]})
-        async for piece in response.aiter_raw():
-            self._tail = (self._tail + piece[-4:])[-4:]
-            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-        self.finished = True
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def begin_events(self, extra: Headers) -> None:
+        """Begin an event stream before there is an answer, so that a client with little patience stays."""
+        self._events = True
+        headers = [(b"content-type", EVENT_STREAM), (b"cache-control", b"no-store"), _UNBUFFERED]
+        await self._start(200, [*headers, *extra])
+
+    async def comment(self, text: str) -> None:
+        """Send a line that clients of event streams skip. Only between `begin_events` and `relay`."""
+        await self._put(b": " + " ".join(text.split()).encode() + b"\n\n")
+
+    async def relay(self, incoming: Incoming, extra: Headers, through: Transform | None = None) -> None:
+        """Pass status, headers and body on, each piece as soon as it is here. Raises what `incoming` does.
+
+        An event stream that has begun is continued by another, without `extra`; whatever else the engine says
+        becomes an error in it. A client that takes nothing for too long is given up: its answer stays unfinished.
+        """
+        headers = answer_headers(incoming.headers)
+        if through is not None:
+            headers = [
+                pair for pair in through.head(incoming.status, headers) if pair[0] != b"content-length"
+            ]
+        if self.started and not (incoming.status == 200 and _continues(headers)):
+            await self._fail_as(incoming, headers, through)
+            return
+        with Stall(self._stall_seconds) as stall:
+            if not self.started:
+                self._events = _is_events(headers) and not _has(
+                    headers, b"content-encoding", b"content-length"
+                )
+                if _is_events(headers) and not _has(headers, b"x-accel-buffering"):
+                    headers.append(_UNBUFFERED)
+                await self._start(incoming.status, [*headers, *extra])
+            await self._relay_body(incoming, through, stall)
+        if stall.happened:
+            log.warning("client given up", reason=f"it took nothing for {self._stall_seconds:g} s")
 
     async def fail(self, error: ApiError, extra: Headers) -> None:
         """Answer with `error`. A stream that has begun gets it as an event, and never a clean end.
@@ -51,18 +110,62 @@ class Reply:
         """
         if not self.started:
             self.started = self.finished = True
-            await error.send(_adding(self._send, extra))
-        elif self._events and self._tail.endswith((b"\n\n", b"\r\r", b"\r\n\r\n")):
-            data = b"data: " + json.dumps(error.body()).encode() + b"\n\n"
+            await send_json(self._send, error.status, self._form.body(error), [*error.headers(), *extra])
+        else:
+            await self._fail_event(self._form.body(error))
+
+    async def _relay_body(self, incoming: Incoming, through: Transform | None, stall: Stall) -> None:
+        async for piece in incoming.pieces():
+            last = incoming.drained
+            if through is not None:
+                piece = through.feed(piece) + (through.finish() if last else b"")
+            if piece or last:
+                stall.begin()
+                await self._put(piece, last=last)
+                stall.end()
+        if not self.finished:
+            await self._put(through.finish() if through is not None else b"", last=True)
+
+    async def _fail_as(self, incoming: Incoming, headers: Headers, through: Transform | None) -> None:
+        body = b""
+        async for piece in incoming.pieces():
+            body += piece if through is None else through.feed(piece)
+            if len(body) > MAX_ERROR_BYTES:
+                break
+        else:
+            body += b"" if through is None else through.finish()
+        try:
+            said = json.loads(body)
+        except ValueError:
+            said = None
+        if not (isinstance(said, dict) and "error" in said):
+            kind = first(headers, b"content-type").decode("latin-1") or "no type"
+            text = f"the model's server answered {incoming.status} ({kind}) instead of a stream of events"
+            said = self._form.body(ApiError("upstream_error", text))
+        await self._fail_event(said)
+
+    async def _fail_event(self, said: Mapping[str, Any]) -> None:
+        if self._events and not self.finished and self._tail.endswith(_EVENT_ENDS):
             with anyio.move_on_after(LAST_WORDS_SECONDS):
-                await self._send({"type": "http.response.body", "body": data, "more_body": True})
+                await self._put(self._form.event + b"data: " + json.dumps(said).encode() + b"\n\n")
+
+    async def _start(self, status: int, headers: Headers) -> None:
+        self.started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _put(self, piece: bytes, *, last: bool = False) -> None:
+        self._tail = piece[-4:] if len(piece) >= 4 else (self._tail + piece)[-4:]
+        self.finished = last
+        await self._send({"type": "http.response.body", "body": piece, "more_body": not last})
 
 
-def _adding(send: Send, extra: Headers) -> Send:
-    async def sender(message: dict[str, object]) -> None:
-        if message["type"] == "http.response.start":
-            headers = message["headers"]
-            message = {**message, "headers": [*headers, *extra]}  # type: ignore[misc]
-        await send(message)
+def _is_events(headers: Headers) -> bool:
+    return first(headers, b"content-type").lower().startswith(EVENT_STREAM)
 
-    return sender  # type: ignore[return-value]
+
+def _continues(headers: Headers) -> bool:
+    return _is_events(headers) and not _has(headers, b"content-encoding")
+
+
+def _has(headers: Headers, *names: bytes) -> bool:
+    return any(name in names for name, _ in headers)

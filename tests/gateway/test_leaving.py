@@ -177,14 +177,22 @@ async def test_close_upstream_closes_every_connection_of_one_model() -> None:
             await stream.aclose()
 
 
-async def test_no_idle_connection_to_an_engine_is_kept() -> None:
+async def test_an_idle_connection_to_an_engine_is_used_again_and_closed_with_the_model() -> None:
     async with rig() as r, scripted() as engine:
         r.open(engine.port)
         async with await r.raw(request(BODY)) as stream:
-            got = await engine.next()
-            await got.write(START + b"0\r\n\r\n")
+            first = await engine.next()
+            await first.write(START + b"0\r\n\r\n")
             await receive_until(stream, b"0\r\n\r\n")
-            await got.left()
+            await stream.send(request(BODY))
+            second = await engine.next()
+            assert second.writer is first.writer
+            await second.write(START + b"0\r\n\r\n")
+            await receive_until(stream, b"0\r\n\r\n")
+            await wait_for_async(lambda: r.pool.idle("chat") == 1, 2, "the connection to be idle")
+            with anyio.fail_after(0.5):  # sooner than it is closed for being idle
+                await r.pool.close("chat")
+                await second.left()
 
 
 async def test_a_slow_model_delays_nobody_else() -> None:

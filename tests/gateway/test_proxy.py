@@ -78,7 +78,7 @@ async def test_no_key_no_cookie_and_no_connection_header_reaches_the_engine() ->
         assert got.header("x-stainless-os") == ["Linux"]
         assert got.header("accept-encoding") == ["br"]
         assert got.header("origin") == got.header("expect") == got.header("transfer-encoding") == []
-        assert got.header("connection") == ["close"]
+        assert got.header("connection") == []
         assert got.header("host") == [f"127.0.0.1:{engine.port}"]
 
 

@@ -1,0 +1,48 @@
+"""Ends work in which one step takes too long, for the price of one timer however many steps there are."""
+
+import asyncio
+from types import TracebackType
+
+import anyio
+
+
+class Stall:
+    """A context that is left early once a step, marked by `begin` and `end`, has taken `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        #: Whether a step took too long.
+        self.happened = False
+        self._seconds = seconds
+        self._scope = anyio.CancelScope()
+        self._loop = asyncio.get_running_loop()
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """A step begins."""
+        self._since = self._loop.time()
+
+    def end(self) -> None:
+        """The step is done."""
+        self._since = None
+
+    def __enter__(self) -> "Stall":
+        self._scope.__enter__()
+        self._timer = self._loop.call_later(self._seconds, self._look)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if self._timer is not None:
+            self._timer.cancel()
+        return bool(self._scope.__exit__(kind, error, trace))
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        left = self._seconds if self._since is None else self._since + self._seconds - now
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self.happened = True
+            self._scope.cancel()

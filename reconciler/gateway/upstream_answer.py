@@ -1,0 +1,204 @@
+"""One engine's answer as it arrives: its head, then its body piece by piece, no more held than a little."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import httptools
+
+from reconciler.gateway.upstream_headers import Headers
+
+#: Bytes of an answer's head, and of what may follow its last chunk, at most.
+MAX_HEAD_BYTES: Final = 64 * 1024
+#: Bytes of the body held for a client that is slower than the engine; beyond, the engine is not read from.
+HELD_BYTES: Final = 256 * 1024
+
+
+class UpstreamError(Exception):
+    """An engine could not be reached, broke the connection, or sent what is not HTTP/1.1."""
+
+
+class Incoming:
+    """The answer to one request. The names of its headers are in lower case; nothing is decompressed.
+
+    The parser calls the `on_...` methods; `feed`, `end` and `fail` are the connection's. All of them are
+    synchronous, on the loop that also runs `begun` and `pieces`.
+    """
+
+    def __init__(self, method: str, flow: Callable[[bool], None]) -> None:
+        """`flow` is told to stop (False) or go on (True) reading from the engine."""
+        self.status = 0
+        self.headers: Headers = []
+        #: Whether a byte of it came.
+        self.touched = False
+        #: Whether it came whole.
+        self.complete = False
+        #: Whether the connection is fit for another request afterwards.
+        self.reusable = False
+        self.error: Exception | None = None
+        #: The longest wait for the next piece, in seconds, and the error if that is over.
+        self.chunk: float | None = None
+        self.late: Callable[[], Exception] = lambda: UpstreamError("nothing came in time")
+        self._without_body = method == "HEAD"
+        self._flow = flow
+        self._parser = httptools.HttpResponseParser(self)
+        self._headed = False
+        self._to_the_end = False
+        self._head_bytes = 0
+        #: Fed in a row without any of it being body.
+        self._idle_bytes = 0
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._paused = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    # --- for the reader ---
+
+    async def begun(self) -> None:
+        """Return when the head is here; raises what ended the answer before that."""
+        while not self._headed:
+            if self.error is not None:
+                raise self.error
+            await self._wait(None)
+
+    def pieces(self) -> "Incoming":
+        """Return the body, piece by piece. Raises `UpstreamError` where it is broken off, `late()` on a long wait."""
+        return self
+
+    def __aiter__(self) -> "Incoming":
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._parts:
+            if self.error is not None:
+                raise self.error
+            if self.complete:
+                raise StopAsyncIteration
+            await self._wait(self.chunk)
+        piece = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        self._held = 0
+        if self._paused:
+            self._paused = False
+            self._flow(True)
+        return piece
+
+    @property
+    def drained(self) -> bool:
+        """Whether it came whole and every piece was taken: there is nothing to wait for."""
+        return self.complete and not self._parts
+
+    async def _wait(self, seconds: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, self._is_late)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _is_late(self) -> None:
+        self.fail(self.late())
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # --- for the connection ---
+
+    def feed(self, data: bytes) -> None:
+        """Take what the engine sent."""
+        self.touched = True
+        try:
+            held = self._held
+            self._parser.feed_data(data)
+            # A head, chunk sizes and trailers that do not end would be collected by the parser for ever.
+            self._idle_bytes = self._idle_bytes + len(data) if held == self._held else 0
+            _bound(self._idle_bytes)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self.reusable = False  # if the answer is whole, what came behind it is no matter of its reader
+            if not self.complete:
+                self.fail(_malformed(error))
+        self._wake()
+
+    def end(self) -> None:
+        """Take note that the engine closed the connection in an orderly way."""
+        if self.complete or self.error is not None:
+            return
+        if self._headed and self._to_the_end:
+            self.complete = True
+            self._wake()
+        else:
+            what = "within its answer" if self.touched else "without an answer"
+            self.fail(UpstreamError(f"it closed the connection {what}"))
+
+    def fail(self, error: Exception) -> None:
+        """End the answer with `error`, after what is already here, unless it came whole."""
+        if not self.complete and self.error is None:
+            self.error = error
+            self._wake()
+
+    # --- for the parser ---
+
+    def on_message_begin(self) -> None:
+        """Start, or start again after an informational answer."""
+        if self.complete:
+            raise httptools.HttpParserError("a second answer came")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header. After the body it is a trailer, which is counted and dropped."""
+        self._head_bytes += len(name) + len(value) + 4
+        _bound(self._head_bytes)
+        if not self._headed:
+            self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Take the head; one with 1xx announces another."""
+        self.status = self._parser.get_status_code()
+        if self.status == 101:
+            raise httptools.HttpParserError("it changed the protocol, which nobody asked for")
+        if self.status < 200:
+            self.headers = []
+            return
+        self._headed = True
+        self._head_bytes = 0
+        names = {name for name, _ in self.headers}
+        # Without either, the end of the connection is the end of the body.
+        self._to_the_end = not _is_chunked(self.headers) and b"content-length" not in names
+        if self._without_body:
+            self.complete = True  # the parser waits for a body that a HEAD never gets: not reusable
+
+    def on_body(self, data: bytes) -> None:
+        """Take a part of the body."""
+        if self._without_body:
+            return
+        self._parts.append(data)
+        self._held += len(data)
+        if self._held >= HELD_BYTES and not self._paused:
+            self._paused = True
+            self._flow(False)
+
+    def on_message_complete(self) -> None:
+        """Note the end, unless it is that of an informational answer."""
+        if self._headed and not self.complete:
+            self.complete = True
+            self.reusable = self._parser.should_keep_alive()
+
+
+def _bound(size: int) -> None:
+    if size > MAX_HEAD_BYTES:
+        raise httptools.HttpParserError(f"its head is larger than {MAX_HEAD_BYTES} bytes")
+
+
+def _is_chunked(headers: Headers) -> bool:
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    return bool(codings) and codings[-1].lower().rpartition(b",")[2].strip() == b"chunked"
+
+
+def _malformed(error: Exception) -> UpstreamError:
+    if isinstance(error, httptools.HttpParserUpgrade):
+        return UpstreamError("it changed the protocol, which nobody asked for")
+    cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
+    return UpstreamError(f"what it sent is not HTTP/1.1: {cause}")

@@ -1,0 +1,201 @@
+"""One connection to an engine: a request out, its answer in, and whether another request may follow."""
+
+import asyncio
+import os
+import re
+import select
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, cast
+
+from reconciler.gateway.upstream_answer import Incoming, UpstreamError
+from reconciler.gateway.upstream_headers import Headers, first
+
+#: Larger bodies are sent in pieces, so that no second copy of them piles up in a socket's buffer.
+PIECE_BYTES: Final = 256 * 1024
+#: An engine that drops idle connections sooner than this many seconds is never sent a second request on one.
+SHORTEST_KEEP_ALIVE: Final = 3
+
+Body = bytes | bytearray | memoryview
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """One request for an engine."""
+
+    method: str
+    #: With the query.
+    path: bytes
+    #: Without `Host`, `Connection` and the framing of the body: the connection writes those.
+    headers: Headers
+    body: Body | AsyncIterator[bytes]
+    #: Bytes of a body that is an iterator; None = it is sent in chunks.
+    length: int | None = None
+
+    @property
+    def replayable(self) -> bool:
+        """Whether the body is still whole after it was sent once."""
+        return isinstance(self.body, Body)
+
+
+class Connection(asyncio.Protocol):
+    """The protocol of one connection. `lost` is called once, when it is closed for whatever reason."""
+
+    def __init__(self, lost: Callable[["Connection"], None]) -> None:
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.incoming: Incoming | None = None
+        #: Requests sent over it.
+        self.used = 0
+        #: Whether it ended with bytes of ours that the engine did not take from its socket.
+        self.refused = False
+        self.closed = False
+        self._lost = lost
+        self._poll = select.poll()
+        self._unsent = False
+        self._writable: asyncio.Future[None] | None = None
+        self._paused = False
+
+    # --- towards the pool ---
+
+    def begin(self, method: str) -> Incoming:
+        """Return what will be the answer to the request that is sent next."""
+        self.used += 1
+        self._unsent = True
+        self.incoming = Incoming(method, self._flow)
+        return self.incoming
+
+    def send_at_once(self, head: bytes, body: Body) -> None:
+        """Send a whole request with a small body."""
+        self.transport.write(b"".join((head, body)))
+        self._unsent = False
+
+    async def send(self, outgoing: Outgoing, head: bytes, progress: Callable[[bool], None]) -> None:
+        """Send a request piece by piece, no faster than the engine takes it.
+
+        `progress(True)` is called whenever the engine is waited for, `progress(False)` while the source is.
+        """
+        self.transport.write(head)
+        chunked = not outgoing.replayable and outgoing.length is None
+        left = outgoing.length
+        async for piece in _pieces(outgoing.body, progress):
+            if not piece:
+                continue
+            if left is not None:
+                left -= len(piece)
+            if left is not None and left < 0:
+                raise UpstreamError("the body is longer than was said")
+            progress(True)
+            self.transport.write(b"".join((b"%x\r\n" % len(piece), piece, b"\r\n")) if chunked else piece)
+            await self._drained()
+        if left:
+            raise UpstreamError("the body is shorter than was said")
+        if chunked:
+            self.transport.write(b"0\r\n\r\n")
+        self._unsent = False
+        progress(True)
+
+    @property
+    def fit(self) -> bool:
+        """Whether an idle connection may carry a request: open, and nothing (an end, above all) arrived on it.
+
+        The event loop may not have got round to an end that is already here: the socket is asked itself.
+        """
+        return not self.closed and not self.transport.is_closing() and not self._poll.poll(0)
+
+    def finish(self) -> bool:
+        """Take the exchange off; return whether another one may follow."""
+        incoming, self.incoming = self.incoming, None
+        if incoming is None or not (incoming.drained and incoming.reusable) or self._unsent or self.closed:
+            return False
+        return not self.transport.is_closing() and _keeps(first(incoming.headers, b"keep-alive"))
+
+    def abort(self) -> None:
+        """Close at once; what was not sent yet never is."""
+        if not self.closed:
+            self.transport.abort()
+
+    # --- towards the event loop ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start."""
+        self.transport = cast("asyncio.Transport", transport)
+        self._poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on what came; an idle connection must not get anything."""
+        if self.incoming is None:
+            self.transport.abort()
+        else:
+            self.incoming.feed(data)
+
+    def eof_received(self) -> None:
+        """Take the engine's end; the transport closes itself afterwards."""
+        if self.incoming is not None:
+            self.refused = self._socket_error() != 0
+            self.incoming.end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody who waits."""
+        self.closed = True
+        self.refused = self.refused or isinstance(exc, ConnectionResetError | BrokenPipeError)
+        if self.incoming is not None:
+            self.incoming.fail(UpstreamError(f"the connection broke: {exc or 'it was closed'}"))
+        self.resume_writing()
+        self._lost(self)
+
+    def pause_writing(self) -> None:
+        """The engine takes no more for now."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The engine takes more, or is gone."""
+        self._paused = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    async def _drained(self) -> None:
+        if self._paused and not self.closed:
+            self._writable = asyncio.get_running_loop().create_future()
+            await self._writable
+        if self.closed or self.transport.is_closing():
+            raise UpstreamError("it closed the connection while it was sent the request")
+
+    def _flow(self, on: bool) -> None:
+        if self.closed or self.transport.is_closing():
+            return
+        if on:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    def _socket_error(self) -> int:
+        fileno = self.transport.get_extra_info("socket").fileno()
+        if fileno < 0:
+            return 0
+        with socket.socket(fileno=os.dup(fileno)) as copy:
+            return copy.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
+
+async def _pieces(body: Body | AsyncIterator[bytes], progress: Callable[[bool], None]) -> AsyncIterator[Body]:
+    if isinstance(body, Body):
+        view = memoryview(body)
+        for start in range(0, len(view), PIECE_BYTES):
+            yield view[start : start + PIECE_BYTES]
+        return
+    progress(False)
+    async for piece in body:
+        yield piece
+        progress(False)
+
+
+@lru_cache(maxsize=64)
+def _keeps(keep_alive: bytes) -> bool:
+    """Return whether a server with this `Keep-Alive` header waits long enough for another request.
+
+    >>> _keeps(b""), _keeps(b"timeout=5, max=99"), _keeps(b"timeout=1")
+    (True, True, False)
+    """
+    found = re.search(rb"timeout\s*=\s*(\d{1,9})", keep_alive.lower())
+    return found is None or int(found[1]) >= SHORTEST_KEEP_ALIVE
