@@ -8,7 +8,7 @@ import anyio
 from reconciler.core.machine import Halted, State
 from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
-from reconciler.leases import Traffic
+from reconciler.leases import Admission, Traffic
 from reconciler.manifest.applied import Applied
 
 
@@ -45,6 +45,8 @@ class Snapshot:
     log_paths: Mapping[str, str] = field(default_factory=dict)
     #: Queues, gates and leases at the end of the pass; None = nobody keeps a book.
     traffic: Traffic | None = None
+    #: What requests of each model need besides a model that takes them.
+    admissions: Mapping[str, Admission] = field(default_factory=dict)
 
 
 class Board:
@@ -69,6 +71,14 @@ class Board:
     async def published(self) -> None:
         """Return when the next snapshot is there."""
         await self._published.wait()
+
+    async def first(self, timeout: float) -> Snapshot | None:
+        """Return the newest snapshot, waiting up to `timeout` seconds for the first one; None = there is none yet."""
+        if self.snapshot is None:
+            published = self._published
+            with anyio.move_on_after(timeout):
+                await published.wait()
+        return self.snapshot
 
     async def fresh(self, timeout: float = 1.0) -> Snapshot | None:
         """Have the loop look, and return what it then publishes; after `timeout` seconds the newest there is.

@@ -6,23 +6,27 @@ from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.board import Board
-from reconciler.gateway.call import MAX_BODY_BYTES
 from reconciler.gateway.control import Control
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import Guard
-from reconciler.gateway.proxy import Proxy
+from reconciler.gateway.naming import UPSTREAM
+from reconciler.gateway.proxy import DataTask, form_of
+from reconciler.gateway.raw import RawTask
+from reconciler.gateway.reply import Reply
+from reconciler.gateway.shared import Shared
+from reconciler.gateway.surface import SURFACE, Path
+from reconciler.gateway.tunnel import Tunnels, asks_for_tunnel
 from reconciler.gateway.upstream import UpstreamPool
 from reconciler.gateway.views import Views, standard_views
 from reconciler.leases import LeaseBook
 
-#: Paths that are passed on to the engine of the model they name.
-PROXIED: Final = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
+#: Seconds a request for a model waits for the loop's first look at the machine, right after the start.
+START_SECONDS: Final = 5.0
 
 
 class Gateway:
@@ -44,31 +48,93 @@ class Gateway:
         await self._pool.aclose()
 
 
+class Front:
+    """What stands behind the guard: the data API by one look into its table, all else by routes."""
+
+    def __init__(self, shared: Shared, routes: ASGIApp) -> None:
+        self.shared = shared
+        self.tunnels = Tunnels(shared)
+        self.routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        path = SURFACE.get(scope["path"])
+        if path is not None:
+            if scope["method"] == "POST":
+                await answer_data(self.shared, scope, receive, send, path)
+            else:
+                await refuse(not_allowed(scope, "POST"), scope, send)
+        elif scope["raw_path"].startswith(UPSTREAM):
+            if asks_for_tunnel(scope):
+                await self.tunnels(scope, receive, send)
+            else:
+                await RawTask(self.shared, scope, receive, send).run()
+        else:
+            await self.routes(scope, receive, send)
+
+
+class Patient:
+    """Lets requests for models wait a little while the loop has not yet looked: a restart is no error for them."""
+
+    def __init__(self, app: ASGIApp, board: Board, seconds: float) -> None:
+        self.app = app
+        self.board = board
+        self.seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Wait if there is something to wait for, then go on."""
+        if self.board.snapshot is None and scope["type"] == "http":
+            path: str = scope["path"]
+            if path in SURFACE or path.startswith("/upstream/"):
+                await self.board.first(self.seconds)
+        await self.app(scope, receive, send)
+
+
 def create_app(
     book: LeaseBook,
     board: Board,
     *,
     views: Views,
     pool: UpstreamPool,
-    max_body: int = MAX_BODY_BYTES,
+    max_body: int | None = None,
+    start_seconds: float = START_SECONDS,
     clock: Callable[[], float] = time.monotonic,
-) -> Starlette:
-    """Return the ASGI application. `clock` is the snapshots' clock, `max_body` in bytes."""
-    proxy = Proxy(book, board, pool, max_body)
-    app = Starlette(
-        routes=[
-            *(Route(path, proxy, methods=["POST"]) for path in PROXIED),
-            *Control(book, board, views, clock).routes(),
-        ],
-        middleware=[Middleware(Guard, board=board)],
+) -> ASGIApp:
+    """Return the ASGI application. `clock` is the snapshots' clock, `max_body` in bytes (None = the manifest's).
+
+    Requests for models that come before the first snapshot wait for it, `start_seconds` at most.
+    """
+    shared = Shared(book, board, pool, max_body=max_body, clock=clock)
+    routes = Starlette(
+        routes=Control(book, board, views, clock).routes(),
         exception_handlers={
             ApiError: _api_error,
             HTTPException: _routing_error,
             Exception: _internal_error,
         },
     )
-    app.router.redirect_slashes = False
-    return app
+    routes.router.redirect_slashes = False
+    return Patient(Guard(Front(shared, routes), board=board), board, start_seconds)
+
+
+async def answer_data(shared: Shared, scope: Scope, receive: Receive, send: Send, path: Path) -> None:
+    """Serve one request of the data API; the client's leaving ends it and nothing else."""
+    task = DataTask(shared, scope, receive, send, path)
+    try:
+        await task.run()
+    finally:
+        task.release()
+
+
+async def refuse(error: ApiError, scope: Scope, send: Send) -> None:
+    """Answer with an error in the shape that the clients of the path know."""
+    await Reply(send, form_of(SURFACE.get(scope["path"]))).fail(error, [])
+
+
+def not_allowed(scope: Scope, allow: str) -> ApiError:
+    """Return the 405 that says what the path takes."""
+    text = f"{scope['method']} is not for {scope['path']}; it takes {allow}"
+    return ApiError("method_not_allowed", text, headers=((b"allow", allow.encode()),))
 
 
 async def _api_error(_request: Request, error: Exception) -> Response:
@@ -84,8 +150,7 @@ async def _routing_error(request: Request, error: Exception) -> Response:
         raise error
     if error.status_code == 405:
         allow = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
-        text = f"{request.method} is not for {request.url.path}; it takes {allow}"
-        answer = ApiError("method_not_allowed", text, headers=((b"allow", allow.encode()),))
+        answer = not_allowed(request.scope, allow)
     else:
         answer = ApiError("not_found", f"there is nothing at {request.url.path}")
     return await _api_error(request, answer)

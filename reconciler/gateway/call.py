@@ -1,15 +1,22 @@
 """Reading one request: its body within a limit, and the model it asks for."""
 
-import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope
 
+from reconciler.gateway import forms
+from reconciler.gateway.bodies import Body, ClientGoneError, Room, read_body
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.guard import header_values
+from reconciler.gateway.jsonbody import read_fields, read_object, with_model, write_object
+from reconciler.gateway.surface import Path
 
-#: Bytes of a request body at most. Images travel inside JSON, a third larger than they are.
+__all__ = ["MAX_BODY_BYTES", "Call", "ClientGoneError", "Headers", "read_call"]
+
+#: Bytes of a request body at most, unless the manifest says otherwise. Images travel inside JSON, a third larger
+#: than they are.
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -37,93 +44,75 @@ class Call:
     def document(self) -> dict[str, Any]:
         """The JSON object of the body, parsed at the first use; empty for a form. Not to be changed in place."""
         if self._document is None:
-            self._document = parse(decode(bytes(self.body))) if self.is_json else {}
+            self._document = read_object(self.body) if self.is_json else {}
         return self._document
 
     @property
     def is_json(self) -> bool:
         """Whether the body is JSON (not a form)."""
-        kind = next((value for name, value in self.headers if name == b"content-type"), b"")
-        return not kind.lower().startswith(b"multipart/")
+        return not forms.is_form(self.header(b"content-type"))
+
+    def header(self, name: bytes) -> bytes:
+        """Return the first value of a header, b"" if there is none; `name` in lower case."""
+        return next((value for key, value in self.headers if key == name), b"")
 
     def with_document(self, document: dict[str, Any]) -> "Call":
         """Return the call with another JSON body."""
-        body = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-        return replace(self, body=body, _document=document)
+        return replace(self, body=write_object(document), _document=document)
+
+    def for_model(self, name: str) -> "Call":
+        """Return the call as an engine wants it that knows the model as `name`; no other byte is touched."""
+        if name == self.model:
+            return self
+        body: bytes | memoryview
+        if self.is_json:
+            body = with_model(self.body, name, self.model)
+        else:
+            form = forms.fields(self.body, self.header(b"content-type"))
+            body = forms.with_field(self.body, form, "model", name)
+        return replace(self, body=body, model=name, _document=None)
 
 
-class ClientGoneError(Exception):
-    """The client closed its connection: nobody is there to be answered."""
+async def read_call(
+    scope: Scope,
+    receive: Receive,
+    path: Path,
+    limit: int,
+    room: Room,
+    keep: Callable[[Body], None] = lambda _body: None,
+) -> Call:
+    """Read one request of a path of the data API; `keep` gets the body, to be released once it is not needed.
 
-
-async def read_body(scope: Scope, receive: Receive, limit: int = MAX_BODY_BYTES) -> bytes:
-    """Return the whole body. Raises `ApiError` (413) beyond `limit` bytes, `ClientGoneError` if the client left."""
-    declared = header_values(scope, b"content-length")
-    if declared and declared[0].isdigit() and int(declared[0]) > limit:
-        raise _too_large(scope, limit)
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise _too_large(scope, limit)
-        if part:
-            parts.append(part)
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def read_call(scope: Scope, receive: Receive, limit: int = MAX_BODY_BYTES) -> tuple[str, bytes]:
-    """Return the model a request asks for, and its body as it came. Raises as `read_body` and `model_of` do.
-
-    While the JSON is parsed only the text is held, not the bytes: a large body is in memory twice, not thrice.
+    Raises `ApiError` (400, 413, 503 without room for it) and `ClientGoneError`.
     """
-    text = decode(await read_body(scope, receive, limit))
-    model = model_of(text)
-    return model, text.encode()
+    headers: Headers = scope["headers"]
+    content_type = next((value for name, value in headers if name == b"content-type"), b"")
+    form = forms.is_form(content_type)
+    if form and not path.form:
+        raise ApiError("invalid_json", f"{scope['path']} takes a JSON object, not a form")
+    body = await read_body(headers, receive, limit, room, text=not form)
+    keep(body)
+    query: bytes = scope["query_string"]
+    target: bytes = scope["raw_path"]
+    if query:
+        target += b"?" + query
+    model: object
+    stream: object
+    if form:
+        found = forms.fields(body.data, content_type)
+        model = forms.value_of(body.data, found, "model")
+        stream = forms.value_of(body.data, found, "stream") == "true"
+    else:
+        fields = read_fields(body.data)
+        model, stream = fields.model, fields.stream
+    if model is None and path.query and query:
+        model = parse_qs(query.decode("latin-1")).get("model", [None])[0]
+    name = _model_name(model)
+    return Call(path.name, target, scope["method"], headers, body.data, name, stream is True)
 
 
-def model_of(text: str) -> str:
-    """Return the `model` of a JSON body; raise `ApiError` (400) if it is no such thing."""
-    model = parse(text).get("model")
+def _model_name(model: object) -> str:
     if isinstance(model, str) and model:
         return model
     what = "is missing" if model is None else "is empty" if model == "" else "is not a string"
     raise ApiError("invalid_model", f"the field 'model' {what}; GET /v1/models lists the names")
-
-
-def with_model(body: bytes, model: str) -> bytes:
-    """Return the JSON body with another `model`."""
-    return json.dumps(parse(decode(body)) | {"model": model}, separators=(",", ":")).encode()
-
-
-def decode(body: bytes) -> str:
-    """Return the body as text; raise `ApiError` (400) unless it is UTF-8."""
-    try:
-        return str(body, "utf-8")
-    except UnicodeDecodeError as error:
-        raise ApiError("invalid_json", f"the body is not JSON in UTF-8: {error}"[:300]) from None
-
-
-def parse(text: str) -> dict[str, Any]:
-    """Return the JSON object in `text`; raise `ApiError` (400) if it is none."""
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise ApiError("invalid_json", "the body is nested too deeply") from None
-    except ValueError as error:
-        raise ApiError("invalid_json", f"the body is not JSON: {error}"[:300]) from None
-    if not isinstance(value, dict):
-        raise ApiError("invalid_json", "the body is JSON, but not an object")
-    return value
-
-
-def _too_large(scope: Scope, limit: int) -> ApiError:
-    # A client that waits for "100 Continue" may or may not send the body now; only a new connection is sure.
-    close = ((b"connection", b"close"),) if header_values(scope, b"expect") else ()
-    text = f"the body is larger than {limit} bytes ({limit / 2**20:g} MiB)"
-    return ApiError("request_too_large", text, headers=close)

@@ -36,6 +36,9 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "invalid_request": Code(
             400, BAD_REQUEST, "A field of the request is missing or wrong; the message names it."
         ),
+        "invalid_header": Code(
+            400, BAD_REQUEST, "An `X-Reconciler-...` header has a value that means nothing."
+        ),
         "invalid_lease": Code(
             400, BAD_REQUEST, "The owner or the time of a lease is missing or out of range."
         ),
@@ -70,6 +73,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "starting": Code(503, SERVER, "The loop has not yet finished its first pass."),
         "not_ready": Code(503, SERVER, "Not every pinned model is ready, or the loop does not turn."),
         "too_many_connections": Code(503, SERVER, "As many clients as allowed are connected."),
+        "too_many_bodies": Code(503, SERVER, "Large bodies fill the memory that requests may take together."),
         "queue_timeout": Code(503, SERVER, "The model was not ready within the time a request may wait."),
         "insufficient_memory": Code(503, SERVER, "There is no room for the model now."),
         "not_startable": Code(

@@ -1,13 +1,17 @@
 """Names of models as clients write them: listing, near misses, and a form that is safe in a header."""
 
 import difflib
-from collections.abc import Iterable
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
 
 from reconciler.board import Snapshot
 from reconciler.gateway.errors import ApiError
 
 SHOWN = 20
+#: Begins the paths that go to an engine as they are.
+UPSTREAM: Final = b"/upstream/"
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
@@ -46,6 +50,30 @@ def resolve(snapshot: Snapshot, name: str) -> str:
     return model
 
 
+def split_upstream(tail: bytes, routes: Mapping[str, str]) -> tuple[str, bytes]:
+    """Split what follows `/upstream/` into the longest name or alias it begins with, and the engine's path.
+
+    A `/` within a name may be written as it is or as `%2F`; the rest stays byte for byte. Raises the 404 `ApiError`
+    if nobody has such a name.
+
+    >>> split_upstream(b"a%2Fb/x%2Fy/", {"a": "a", "a/b": "b"})
+    ('a/b', b'/x%2Fy/')
+    """
+    parts = tail.split(b"/")
+    # No name has more parts than the one with the most: a path of a thousand is not tried a thousand times.
+    most = 1 + max((name.count("/") for name in routes), default=0)
+    for count in range(min(most, len(parts)), 0, -1):
+        name = _text(b"/".join(parts[:count]))
+        if name in routes:
+            return name, b"/" + b"/".join(parts[count:])
+    raise unknown(_text(parts[0]), routes)
+
+
+def _text(part: bytes) -> str:
+    return unquote_to_bytes(part).decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=1024)
 def header_form(name: str) -> bytes:
     """Return a name as a header value: printable ASCII stays, the rest is percent-encoded UTF-8."""
     return quote(name, safe="".join(map(chr, range(0x21, 0x7F))).replace("%", "")).encode()

@@ -1,165 +1,190 @@
-"""From client to engine and back, under a lease from the queue to the last byte. A plain ASGI application."""
+"""A request of the data API, stage by stage: read it, find its model, see that it fits, wait, pass the answer on."""
 
-import enum
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any, Final
 
-import anyio
 from starlette.types import Receive, Scope, Send
 
-from reconciler.board import Board
-from reconciler.gateway.call import ClientGoneError, read_call, with_model
-from reconciler.gateway.errors import ApiError
+from reconciler.board import Snapshot
+from reconciler.engines import registry
+from reconciler.gateway.asking import ask
+from reconciler.gateway.bodies import LARGE, Body
+from reconciler.gateway.call import Call, read_call
+from reconciler.gateway.context import Budget, Counter, Wish, budget_of, count_answer, early, fit
+from reconciler.gateway.errors import send_json
 from reconciler.gateway.guard import started
-from reconciler.gateway.lastline import last_line
-from reconciler.gateway.naming import header_form, resolve
-from reconciler.gateway.reply import Reply
-from reconciler.gateway.upstream import Headers, UpstreamError, UpstreamPool, build_request
-from reconciler.leases import Lease, LeaseBook, LeaseRefused, Refusal
-from reconciler.manifest.applied import RequestLimits
+from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, error_body, to_chat, upstream_headers
+from reconciler.gateway.naming import resolve
+from reconciler.gateway.reply import OPENAI, ErrorForm, Reply, Transform
+from reconciler.gateway.shared import Shared
+from reconciler.gateway.surface import COUNT_TOKENS, Path, spelling_for
+from reconciler.gateway.task import Task
+from reconciler.gateway.upstream import Outgoing, build_request
+from reconciler.gateway.wait import Comments, ticket_text, wants_comments
+from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
+
+ANTHROPIC: Final = ErrorForm(
+    lambda error: error_body(error.status, error.code, error.message), b"event: error\n"
+)
 
 
-class Ending(enum.Enum):
-    """Why a request is ended from outside."""
-
-    GONE = "the client left"
-    CUT = "the lease was cut"
-    LATE = "its time is over"
+def form_of(path: Path | None) -> ErrorForm:
+    """Return how errors look to the clients of a path."""
+    return ANTHROPIC if path is not None and path.anthropic else OPENAI
 
 
-class Stop:
-    """Ends the work on one request; the first reason counts."""
+class DataTask(Task):
+    """One request of the data API."""
 
-    def __init__(self) -> None:
-        self.scope = anyio.CancelScope()
-        self.reason: Ending | None = None
+    def __init__(self, shared: Shared, scope: Scope, receive: Receive, send: Send, path: Path) -> None:
+        super().__init__(shared, scope, Reply(send, form_of(path)))
+        self.receive = receive
+        self.send = send
+        self.path = path
+        self.body = Body()
+        #: The request, until it is sent: a large body is not kept longer.
+        self.call: Call | None = None
+        #: What the model's engine answers; None = nobody can tell.
+        self.served: frozenset[str] | None = None
+        self.comments: Comments | None = None
 
-    def __call__(self, reason: Ending) -> None:
-        self.reason = self.reason or reason
-        self.scope.cancel()
+    async def work(self) -> None:
+        """Do it, stage by stage."""
+        snapshot = started(self.board.snapshot)
+        shared = self.shared
+        limit = shared.max_body(snapshot)
+        call = await read_call(self.scope, self.receive, self.path, limit, shared.room, self._keep)
+        self.watch(self.receive)
+        self.asks(snapshot, resolve(snapshot, call.model))
+        shared.served.check(snapshot.applied, self.model, self.path, call.model)
+        self.served = shared.served.of(snapshot.applied, self.model)
+        if self.translated and self.path.name != COUNT_TOKENS:
+            to_chat(
+                call.document
+            )  # what cannot be said in the other form is refused before anything is loaded
+        budget = budget_of(snapshot, self.model)
+        fits = early(call, budget)
+        self.call = call
+        del call
+        if self.path.name == COUNT_TOKENS:
+            await self._count()
+        else:
+            await self._answer(snapshot, None if fits else budget)
 
     @property
-    def ended(self) -> Ending | None:
-        """What ended the work; None = it came to its own end."""
-        return (self.reason or Ending.LATE) if self.scope.cancelled_caught else None
+    def translated(self) -> bool:
+        """Whether the engine is asked in another form than the client asks us."""
+        return self.path.anthropic and (self.served is None or self.path.name not in self.served)
 
-
-class Proxy:
-    """The endpoint of every path that an engine answers."""
-
-    def __init__(self, book: LeaseBook, board: Board, pool: UpstreamPool, max_body: int) -> None:
-        self.book = book
-        self.board = board
-        self.pool = pool
-        self.max_body = max_body
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; the client's leaving ends it and nothing else."""
-        reply = Reply(send)
-        try:
-            snapshot = started(self.board.snapshot)
-            name, body = await read_call(scope, receive, self.max_body)
-            model = resolve(snapshot, name)
-        except ClientGoneError:
-            return
-        except ApiError as error:
-            await reply.fail(error, [])
-            return
-        limits = snapshot.applied.limits.get(model, RequestLimits())
-        task = _Task(self, scope, body, model, limits, reply)
-        async with anyio.create_task_group() as group:
-            group.start_soon(task.watch, receive)
-            await task.run()
-            group.cancel_scope.cancel()
-
-    def log_path(self, model: str) -> str | None:
-        """Return the log file of a model's process, if the loop named one."""
-        return self.board.snapshot.log_paths.get(model) if self.board.snapshot else None
-
-
-class _Task:
-    """One request on its way."""
-
-    def __init__(
-        self, proxy: Proxy, scope: Scope, body: bytes, model: str, limits: RequestLimits, reply: Reply
-    ) -> None:
-        self.proxy = proxy
-        self.scope = scope
-        self.body = body
-        self.model = model
-        self.limits = limits
-        self.reply = reply
-        self.stop = Stop()
-        self.extra: Headers = [(b"x-reconciler-model", header_form(model))]
-
-    async def watch(self, receive: Receive) -> None:
-        """Stop the work when the client leaves. (The server reports that too once the answer is complete.)"""
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        if not self.reply.finished:
-            self.stop(Ending.GONE)
-
-    async def run(self) -> None:
-        """Serve the request; whatever goes wrong becomes an answer."""
-        error: ApiError | None = None
-        broken: UpstreamError | None = None
-        with self.stop.scope:
+    async def _answer(self, snapshot: Snapshot, budget: Budget | None) -> None:
+        """Wait for the model and have it answer; where a summary is wished for, have that made in between."""
+        failed: str | None = None
+        while True:
+            wish: Wish | None = None
             try:
-                async with self.proxy.book.lease(self.model) as lease:
-                    await self._exchange(lease)
-            except LeaseRefused as refused:
-                error = ApiError.refused(self._with_reason(refused.refusal))
-            except ApiError as failed:
-                error = failed
-            except UpstreamError as failed:
-                broken = failed
-        if self.stop.ended is not None:
-            error, broken = self._ended(self.stop.ended), None
-        if broken is not None:
-            self.proxy.book.suspect()
-            error = await self._broken(broken)
-        if error is not None:
-            await self.reply.fail(error, self.extra)
+                async with self.lease() as lease:
+                    self.holds(lease)
+                    if budget is not None:
+                        wish = await self._fit(lease, budget, failed)
+                    if wish is None:
+                        await self._end_comments()
+                        await self.exchange(lease, *self._outgoing(lease))
+                        return
+            except LeaseRefused:
+                await self._end_comments()
+                raise
+            shown = budget_of(snapshot, wish.summarizer)
+            failed = await self.shared.summaries.make(wish, self._ask, shown.tokens if shown else None)
 
-    def _with_reason(self, refusal: Refusal) -> Refusal:
-        """Add to "waited too long" what the last plan says of the model: nobody waits without a reason."""
-        snapshot = self.proxy.board.snapshot
-        verdict = snapshot.plan.verdict(self.model) if snapshot is not None else None
-        if refusal.code != "queue_timeout" or verdict is None:
-            return refusal
-        reason = f"{verdict.reason.value}: {verdict.detail}" if verdict.detail else verdict.reason.value
-        return replace(refusal, message=f"{refusal.message} ({reason})")
+    async def _fit(self, lease: Lease, budget: Budget, failed: str | None) -> Wish | None:
+        assert self.call is not None, "a request is sent once"
+        count = self._counter(lease.endpoint)
+        fitted = await fit(self.call, budget, count, summaries=self.shared.summaries, failed=failed)
+        if fitted.wish is None:
+            self.call = fitted.call
+            self.extra += fitted.headers
+        return fitted.wish
 
-    async def _exchange(self, lease: Lease) -> None:
-        cut: Callable[[], None] = lambda: self.stop(Ending.CUT)  # noqa: E731
-        lease.cut.on_set(cut)
-        if lease.waited > 0:
-            self.extra.append((b"x-reconciler-waited", f"{lease.waited:.3f}".encode()))
-        if self.limits.request is not None:
-            self.stop.scope.deadline = anyio.current_time() + self.limits.request
-        wanted = lease.endpoint.upstream_model
-        body = self.body if wanted is None else with_model(self.body, wanted)
-        self.body = b""
-        path = self.scope["raw_path"]
-        if self.scope["query_string"]:
-            path += b"?" + self.scope["query_string"]
-        request = build_request(lease.endpoint, path, self.scope["headers"], body)
-        first_byte = self.limits.first_byte
-        async with self.proxy.pool.exchange(
-            lease.endpoint, request, first_byte=first_byte, chunk=self.limits.chunk, abort=cut
-        ) as response:
-            await self.reply.relay(response, self.extra)
+    async def _ask(self, model: str, document: dict[str, Any]) -> str:
+        return await ask(self.shared, model, document, self.limits.priority)
 
-    def _ended(self, ending: Ending) -> ApiError | None:
-        if ending is Ending.GONE:
-            return None
-        if ending is Ending.CUT:
-            return ApiError("model_stopped", f"model {self.model!r} was stopped meanwhile", retry_after=1)
-        text = f"model {self.model!r} did not finish within {self.limits.request or 0:g} s"
-        return ApiError("upstream_timeout", text)
+    async def _count(self) -> None:
+        """Answer how many tokens a prompt has. Nothing is loaded for that: who is not there cannot count."""
+        assert self.call is not None, "a request is sent once"
+        try:
+            async with self.lease(quiet=True) as lease:
+                self.holds(lease)
+                if not self.translated:
+                    await self.exchange(lease, *self._outgoing(lease))
+                    return
+                said, headers = await count_answer(self.call, self._counter(lease.endpoint))
+        except LeaseRefused as refused:
+            if refused.refusal.code != "not_loaded":
+                raise
+            said, headers = await count_answer(self.call, None)
+        self.reply.started = self.reply.finished = True
+        await send_json(self.send, 200, said, [*self.extra, *headers])
 
-    async def _broken(self, error: UpstreamError) -> ApiError:
-        path = self.proxy.log_path(self.model)
-        line = await anyio.to_thread.run_sync(last_line, path) if path else None
-        text = f"the server of model {self.model!r} failed: {str(error) or type(error).__name__}"
-        return ApiError("upstream_error", f"{text}; its log ends with: {line}" if line else text)
+    def _counter(self, endpoint: Endpoint) -> Counter:
+        """Return what asks the engine's own tokenizer."""
+        launch = started(self.board.snapshot).applied.launches.get(self.model)
+
+        async def count(path: str, document: Mapping[str, Any]) -> int | None:
+            if launch is None:
+                return None
+            engine = registry.get(launch.engine)
+            return await engine.count_tokens(launch, endpoint.base_url, path, document, self.shared.client)
+
+        return count
+
+    def _outgoing(self, lease: Lease) -> tuple[Outgoing, Transform | None]:
+        """Return the request for the engine, and what its answer goes through."""
+        call, self.call = self.call, None
+        assert call is not None, "a request is sent once"
+        through: Transform | None = None
+        target, headers = self._target(call), call.headers
+        if self.translated:
+            through = MessagesTransform(call.model, stream=call.stream)
+            target, headers = CHAT_TARGET, upstream_headers(headers)
+            call = call.with_document(to_chat(call.document))
+        name = lease.endpoint.upstream_model
+        if name is not None:
+            call = call.for_model(name)
+        size = len(call.body)
+        self.body.data = call.body
+        payload = self.body.data if size < LARGE else self.body.pieces()
+        return build_request(lease.endpoint, target, headers, payload, length=size), through
+
+    def _target(self, call: Call) -> bytes:
+        """Return path and query for the engine, byte for byte unless it knows another spelling only."""
+        if not self.path.also:
+            return call.target
+        came: str = self.scope["path"]
+        wanted = spelling_for(self.served, self.path, came)
+        return call.target if wanted == came else wanted.encode() + call.target[len(came) :]
+
+    # --- the client ---
+
+    def waits(self, ticket: Ticket) -> None:
+        """Note that there is no lease yet, and tell a stream what for, where that is wanted."""
+        super().waits(ticket)
+        snapshot, call = self.board.snapshot, self.call
+        if call is None or snapshot is None or not call.stream or self.comments is not None:
+            return
+        if wants_comments(call.headers, snapshot.applied.gateway.comments):
+            self.comments = Comments(self.reply, lambda: ticket_text(self.board, ticket, self.shared.clock()))
+            self.comments.begin(list(self.extra))
+
+    async def _end_comments(self) -> None:
+        comments, self.comments = self.comments, None
+        if comments is not None:
+            await comments.end()
+
+    def release(self) -> None:
+        """Give back what the request took, however it ended."""
+        self.body.release()
+        if self.comments is not None:
+            self.comments.cancel()
+
+    def _keep(self, body: Body) -> None:
+        self.body = body

@@ -1,0 +1,71 @@
+"""A request of our own to a model of the manifest: the summary of a conversation. Under a lease like any other."""
+
+import json
+from typing import Any, Final
+
+import anyio
+
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.shared import Shared
+from reconciler.gateway.surface import CHAT
+from reconciler.gateway.upstream import Headers, Incoming, UpstreamError, build_request
+from reconciler.manifest.applied import RequestLimits
+
+#: Bytes of an answer at most.
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+OWNER: Final = "reconcile (summary)"
+_HEADERS: Final[Headers] = [(b"content-type", b"application/json"), (b"accept", b"application/json")]
+
+
+async def ask(shared: Shared, model: str, document: dict[str, Any], priority: int) -> str:
+    """Send a chat request to a model, loading it if need be, and return the text of its answer.
+
+    Nobody who awaits this may hold a lease. Raises `LeaseRefused`, and `ApiError` when there is no answer.
+    """
+    snapshot = shared.board.snapshot
+    limits = snapshot.applied.limits.get(model, RequestLimits()) if snapshot else RequestLimits()
+    answer: bytes | None = None
+    with anyio.CancelScope() as scope:
+        async with shared.book.lease(model, priority=priority, owner=OWNER) as lease:
+            lease.cut.on_set(scope.cancel)
+            body = json.dumps(document | {"model": lease.endpoint.upstream_model or model}).encode()
+            outgoing = build_request(lease.endpoint, CHAT.encode(), _HEADERS, body)
+            try:
+                async with shared.pool.exchange(
+                    lease.endpoint,
+                    outgoing,
+                    first_byte=limits.first_byte,
+                    chunk=limits.chunk,
+                    abort=scope.cancel,
+                ) as incoming:
+                    answer = await _collect(incoming)
+            except UpstreamError as error:
+                shared.book.suspect()
+                raise ApiError("upstream_error", f"the server of model {model!r} failed: {error}") from None
+    if answer is None:
+        raise ApiError("model_stopped", f"model {model!r} was stopped meanwhile")
+    return _text_of(model, answer)
+
+
+async def _collect(incoming: Incoming) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    async for piece in incoming.pieces():
+        parts.append(piece)
+        size += len(piece)
+        if size > MAX_ANSWER_BYTES:
+            raise ApiError("upstream_error", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+    if incoming.status != 200:
+        said = b"".join(parts)[:200].decode("utf-8", "replace")
+        raise ApiError("upstream_error", f"the answer is {incoming.status}: {said}")
+    return b"".join(parts)
+
+
+def _text_of(model: str, answer: bytes) -> str:
+    try:
+        text = json.loads(answer)["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError):
+        text = None
+    if not isinstance(text, str):
+        raise ApiError("upstream_error", f"the server of model {model!r} answered with no chat completion")
+    return text

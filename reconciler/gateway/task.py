@@ -1,0 +1,201 @@
+"""One request on its way: what may end it from outside, and how whatever went wrong becomes an answer."""
+
+import asyncio
+import enum
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Final
+
+import anyio
+from starlette.types import Receive, Scope
+
+from reconciler.board import Snapshot
+from reconciler.gateway.bodies import ClientGoneError
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.guard import KEY
+from reconciler.gateway.lastline import last_line
+from reconciler.gateway.naming import header_form
+from reconciler.gateway.reply import Reply, Transform
+from reconciler.gateway.shared import Shared
+from reconciler.gateway.upstream import Headers, Outgoing, UpstreamError
+from reconciler.gateway.wait import priority_of
+from reconciler.gateway.waiting import load_hint, retry_after, state_text
+from reconciler.leases import Entry, Lease, LeaseRefused, Refusal, Ticket
+from reconciler.manifest.applied import ApiKey, RequestLimits
+
+#: Refusals of the lease book whose `Retry-After` is worked out from what loads take.
+TIMED: Final = frozenset({"queue_full", "queue_timeout"})
+#: Seconds after which a request whose model was stopped may come again: it will wait in the queue.
+AGAIN_SECONDS: Final = 1.0
+_LIMITS: Final = RequestLimits()
+
+
+class Ending(enum.Enum):
+    """Why a request is ended from outside."""
+
+    GONE = "the client left"
+    CUT = "the lease was cut"
+    LATE = "its time is over"
+
+
+class Stop:
+    """Ends the work on one request; the first reason counts."""
+
+    __slots__ = ("reason", "scope")
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.reason: Ending | None = None
+
+    def __call__(self, reason: Ending) -> None:
+        self.reason = self.reason or reason
+        self.scope.cancel()
+
+    @property
+    def ended(self) -> Ending | None:
+        """What ended the work; None = it came to its own end."""
+        return (self.reason or Ending.LATE) if self.scope.cancelled_caught else None
+
+
+class Task:
+    """One request to one model; a subclass says in `work` what is done for it."""
+
+    def __init__(self, shared: Shared, scope: Scope, reply: Reply) -> None:
+        self.shared = shared
+        self.book = shared.book
+        self.board = shared.board
+        self.pool = shared.pool
+        self.scope = scope
+        self.reply = reply
+        self.key: ApiKey | None = scope.get(KEY)
+        self.stop = Stop()
+        #: The model that was asked, once that is known, and headers for its answer.
+        self.model = ""
+        self.limits = _LIMITS
+        self.extra: Headers = []
+        #: Seconds it waited for leases.
+        self.waited = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    async def work(self) -> None:
+        """Do all that the request asks for."""
+        raise NotImplementedError
+
+    def asks(self, snapshot: Snapshot, model: str) -> None:
+        """Note which model the request is for."""
+        self.model = model
+        self.limits = snapshot.applied.limits.get(model, _LIMITS)
+        self.extra.append((b"x-reconciler-model", header_form(model)))
+
+    def lease(self, *, quiet: bool = False) -> Entry:
+        """Return the block that holds a lease, with the urgency of this request."""
+        key = self.key
+        return self.book.lease(
+            self.model,
+            priority=priority_of(self.scope["headers"], key, self.limits.priority),
+            owner=key.name if key is not None else "",
+            quiet=quiet,
+            seen=self.waits,
+        )
+
+    def waits(self, ticket: Ticket) -> None:
+        """Note that there is no lease yet."""
+        place = f"{ticket.waits_for}, place {ticket.place}"
+        self.extra.append((b"x-reconciler-waited-for", place.encode("ascii", "replace")))
+
+    def watch(self, receive: Receive) -> None:
+        """End the work when the client leaves, from now on. The body must have been read."""
+        self.begin_watching(self._see_leaving(receive))
+
+    def begin_watching(self, work: Coroutine[None, None, None]) -> None:
+        """Run what sees the client leave, until the request is done."""
+        self._watching = asyncio.get_running_loop().create_task(work)
+
+    async def _see_leaving(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.gone()
+
+    def gone(self) -> None:
+        """End the work because the client left. (The server reports that too once the answer is complete.)"""
+        if not self.reply.finished:
+            self.stop(Ending.GONE)
+
+    def holds(self, lease: Lease) -> None:
+        """Note that the lease is there: its cut ends the work from now on."""
+        lease.cut.on_set(self.cut)
+        self.waited += lease.waited
+
+    async def exchange(self, lease: Lease, outgoing: Outgoing, through: Transform | None = None) -> None:
+        """Send the request to the engine and pass its answer on, within the time for all of it."""
+        if self.waited > 0:
+            self.extra.append((b"x-reconciler-waited", f"{self.waited:.3f}".encode()))
+        limits = self.limits
+        if limits.request is not None:
+            self.stop.scope.deadline = anyio.current_time() + limits.request
+        async with self.pool.exchange(
+            lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=self.cut
+        ) as incoming:
+            await self.reply.relay(incoming, self.extra, through)
+
+    def cut(self) -> None:
+        """End the work because the model goes."""
+        self.stop(Ending.CUT)
+
+    async def run(self) -> None:
+        """Serve the request; whatever goes wrong becomes an answer."""
+        failure: Exception | None = None
+        try:
+            with self.stop.scope:
+                try:
+                    await self.work()
+                except Exception as failed:
+                    failure = failed
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
+        ended = self.stop.ended
+        error = self._ended(ended) if ended is not None else await self._error_of(failure)
+        if error is not None:
+            await self.reply.fail(error, self.extra)
+            if failure is not None and error.code == "internal_error":
+                raise failure  # the server logs it
+
+    async def _error_of(self, failure: Exception | None) -> ApiError | None:
+        """Return what the client is told of a failure; None = nothing, or nobody is there to be told."""
+        if failure is None or isinstance(failure, ClientGoneError):
+            return None
+        if isinstance(failure, LeaseRefused):
+            return ApiError.refused(self._explained(failure.refusal))
+        if isinstance(failure, ApiError):
+            return failure
+        if isinstance(failure, UpstreamError):
+            self.book.suspect()
+            return await self._broken(failure)
+        return ApiError("internal_error", "the gateway failed; its log says how")
+
+    def _explained(self, refusal: Refusal) -> Refusal:
+        """Add what becomes of the model, and when it is worth while to try again."""
+        if refusal.code == "not_loaded":
+            return replace(refusal, message=f"{refusal.message}; {load_hint(self.model)}")
+        if refusal.code not in TIMED:
+            return refusal
+        snapshot, now = self.board.snapshot, self.shared.clock()
+        text = state_text(snapshot, self.model, now)
+        message = f"{refusal.message} ({text})" if text else refusal.message
+        return replace(refusal, message=message, retry_after=retry_after(snapshot, self.model, now))
+
+    def _ended(self, ending: Ending) -> ApiError | None:
+        if ending is Ending.GONE:
+            return None
+        if ending is Ending.CUT:
+            text = f"model {self.model!r} was stopped meanwhile"
+            return ApiError("model_stopped", text, retry_after=AGAIN_SECONDS)
+        text = f"model {self.model!r} did not finish within {self.limits.request or 0:g} s"
+        return ApiError("upstream_timeout", text)
+
+    async def _broken(self, error: UpstreamError) -> ApiError:
+        path = self.board.snapshot.log_paths.get(self.model) if self.board.snapshot else None
+        line = await anyio.to_thread.run_sync(last_line, path) if path else None
+        text = f"the server of model {self.model!r} failed: {str(error) or type(error).__name__}"
+        return ApiError("upstream_error", f"{text}; its log ends with: {line}" if line else text)
