@@ -1,8 +1,6 @@
 """The lease book: grants, queues, seals and cuts, and that no interleaving strands a waiter."""
 
 import asyncio
-from contextlib import suppress
-from dataclasses import dataclass, field
 
 import anyio
 import pytest
@@ -10,8 +8,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from lease_clients import DEFAULT, Client, new_book, settle
 from reconciler.core.types import Demand
-from reconciler.leases import Endpoint, Lease, LeaseBook, LeaseRefused, QueueLimits, Refusal
+from reconciler.leases import Endpoint, LeaseBook, LeaseRefused, QueueLimits, Refusal
 from support import wait_for_async
 
 pytestmark = pytest.mark.anyio
@@ -19,76 +18,6 @@ pytestmark = pytest.mark.anyio
 A = Endpoint("a", "http://127.0.0.1:1")
 A2 = Endpoint("a", "http://127.0.0.1:2")
 B = Endpoint("b", "http://127.0.0.1:3")
-DEFAULT = QueueLimits(2, 60.0)
-
-
-class Clock:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
-class Client:
-    """One request in a task of its own: holds its lease until it is told to finish, is cut, or leaves."""
-
-    book: LeaseBook
-    model: str
-    finish: asyncio.Event = field(default_factory=asyncio.Event)
-    lease: Lease | None = None
-    refusal: Refusal | None = None
-    task: "asyncio.Task[None] | None" = None
-
-    def start(self) -> "Client":
-        self.task = asyncio.get_running_loop().create_task(self._run())
-        return self
-
-    async def _run(self) -> None:
-        try:
-            async with self.book.lease(self.model) as lease:
-                self.lease = lease
-                lease.cut.on_set(self.finish.set)
-                await self.finish.wait()
-        except LeaseRefused as error:
-            self.refusal = error.refusal
-
-    async def leave(self) -> None:
-        assert self.task is not None
-        self.task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self.task
-
-    async def end(self) -> None:
-        assert self.task is not None
-        self.finish.set()
-        await self.task
-
-
-class Wakes:
-    """Counts how often the loop was woken."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self) -> None:
-        self.count += 1
-
-
-def new_book(limits: QueueLimits = DEFAULT) -> tuple[LeaseBook, Wakes, Clock]:
-    wakes, clock = Wakes(), Clock()
-    book = LeaseBook(wakes, clock)
-    book.configure({"a": limits, "b": limits})
-    wakes.count = 0
-    return book, wakes, clock
-
-
-async def settle() -> None:
-    for _ in range(6):
-        await anyio.lowlevel.checkpoint()
 
 
 async def test_an_open_model_is_leased_at_once_and_wakes_nobody() -> None:
@@ -467,7 +396,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 Interleavings.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=120, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestInterleavings = Interleavings.TestCase
 

@@ -38,14 +38,19 @@ class Claims:
     def hold_back(self, page: Page) -> None:
         """Note that the first request of the model cannot be served, and what it claims by that.
 
-        Of a gate that is not the reason it takes nothing, unless it has waited long: else a model that passes
-        two gates could for ever find the one free when the other is not.
+        It claims the gates it lacks, and those only, until it has waited long: else a model that passes two gates
+        could for ever find the one free when the other is not. A gate that becomes free together with one it
+        lacks (whoever is inside the one is inside the other, too) needs no claim: a light model may go on behind
+        `llm` while a heavy one, in both, keeps another heavy one waiting.
         """
         if page.active:
             return  # its gates are its own already
+        lacking = [gate for gate in page.gates if self._lacks_room(gate)]
         aged = self._now - page.first().since >= RESERVE_SECONDS
         for gate in page.gates:
-            if self._lacks_room(gate):
+            if any(other.inside and other.inside < gate.inside for other in lacking):
+                continue
+            if gate in lacking:
                 self._full.add(gate.name)
             elif aged:
                 self._reserved[gate.name] = self._reserved.get(gate.name, 0) + 1

@@ -97,7 +97,7 @@ class Holds:
     def expire(self, now: float) -> tuple[Hold, ...]:
         """End the holds whose time is over, and return them, sorted by that time."""
         self._ended = deque((h for h in self._ended if now - (h.ended_at or now) < ENDED_SECONDS), MAX_ENDED)
-        over = sorted((h for h in self._live.values() if h.until <= now), key=lambda h: (h.until, h.id))
+        over = sorted((h for h in self._live.values() if h.until <= now), key=lambda h: h.until)
         return tuple(self._end(hold, "its time was over", now) for hold in over)
 
     def next_expiry(self) -> float | None:
@@ -106,7 +106,7 @@ class Holds:
 
     def all(self) -> tuple[Hold, ...]:
         """Return every hold, those that were ended lately among them, in order of their beginning."""
-        return tuple(sorted((*self._live.values(), *self._ended), key=lambda h: (h.since, h.id)))
+        return tuple(sorted((*self._live.values(), *self._ended), key=lambda h: h.since))
 
     def oldest(self, page: Page) -> float | None:
         """Return since when the first of the waiting holds of a model waits."""
@@ -115,19 +115,23 @@ class Holds:
 
     def opened(self, page: Page, now: float) -> None:
         """The model takes requests: what waits for it is in force."""
-        for hold_id in sorted(page.pending):
-            self._keep(page, self._live[hold_id], now)
+        for hold in self._of(page.pending):
+            self._keep(page, hold, now)
 
     def closed(self, page: Page, now: float) -> None:
         """The model is gone without having been asked: its holds ask for it again."""
-        for hold_id in sorted(page.held):
-            self._wait(page, self._live[hold_id], now)
+        for hold in self._of(page.held):
+            self._wait(page, hold, now)
             self._scheduler.rest(page)
 
     def end(self, ids: set[str], reason: str, now: float) -> None:
         """End some holds for `reason`, which their owners can read for a while."""
-        for hold_id in sorted(ids):
-            self._end(self._live[hold_id], reason, now)
+        for hold in self._of(ids):
+            self._end(hold, reason, now)
+
+    def _of(self, ids: set[str]) -> list[Hold]:
+        """Return some holds in order of their beginning: their ids are random."""
+        return [hold for hold in self._live.values() if hold.id in ids] if ids else []
 
     def _find(self, hold_id: str) -> Hold:
         hold = self._live.get(hold_id)

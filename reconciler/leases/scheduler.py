@@ -53,18 +53,16 @@ class Scheduler(Pages):
         """Whether somebody who comes now to a model that takes requests is served before all who wait."""
         if len(page.active) >= page.concurrency:
             return False
-        if not page.gates and not page.queue:
-            return True
+        if not self.queued:  # the usual case, on every request's way
+            return bool(page.active) or all(len(gate.inside) < gate.limit for gate in page.gates)
         now = self.clock()
-        claims = Claims(now)
-        if self.queued:
-            mine = rank(now, priority)
-            for (first, _), other in sorted(self._lines()):
-                if first > mine:
-                    break
-                if other is page:
-                    return False
-                claims.hold_back(other)
+        claims, mine = Claims(now), rank(now, priority)
+        for (first, _), other in sorted(self._lines() if page.gates else ()):
+            if first > mine:
+                break
+            if other is page:
+                return False
+            claims.hold_back(other)
         return claims.obstacle(page) is None
 
     def _lines(self) -> list[tuple[tuple[float, int], Page]]:

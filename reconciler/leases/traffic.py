@@ -51,6 +51,8 @@ class QueueTraffic:
     #: Requests at the model at once; None = any number.
     concurrency: int | None
     gates: tuple[str, ...]
+    #: Place in the queue of the request that waits longest, 1 = next; 0 if nobody waits.
+    oldest_place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +106,10 @@ def _queue(page: Page) -> QueueTraffic:
         timeout=limits.timeout if limits else 0.0,
         concurrency=None if page.concurrency == UNBOUNDED else page.concurrency,
         gates=tuple(gate.name for gate in page.gates),
+        oldest_place=_oldest_place(page),
     )
+
+
+def _oldest_place(page: Page) -> int:
+    times = [ticket.since for _, ticket in page.queue]
+    return times.index(min(times)) + 1 if times else 0
