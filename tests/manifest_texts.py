@@ -41,7 +41,8 @@ models:
     aliases: [large, huge]
     priority: critical
     residency: pinned
-    context: {max_tokens: 4096, slots: 2, cache_type: q8_0, bytes_per_token: 1000, overflow: summarize, summarizer: little}
+    context: {max_tokens: 4096, slots: 2, cache_type: q8_0, bytes_per_token: 1000, overflow: summarize,
+      summarizer: little}
     memory: {steady: 4GiB, peak: 5GiB, mode: mlock}
     idle_ttl: 5m
     min_resident: 10s

@@ -17,6 +17,7 @@ MOST_CONNECTIONS: Final = 65_536
 KEY_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$"
 GATE_PATTERN: Final = r"^(?!(?:none|auto)$)[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 HEADER_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
+SECRET_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"})
 VARIABLE_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
 #: What a request can ask for by its path.
 ASKED_FOR: Final = (
@@ -90,6 +91,9 @@ def _schema(**parts: Any) -> WithJsonSchema:
 def header_name(value: object) -> str:
     """Return the name of a header in lower case."""
     if isinstance(value, str) and re.fullmatch(HEADER_PATTERN, value):
+        if value.lower() in SECRET_HEADERS:
+            hint = "rules ask for a header of your own; what a key may do is said at gateway.api_keys"
+            raise refuse("header", f"{value} holds a secret, and a manifest goes into git", hint)
         return value.lower()
     raise refuse("header", f"{shown(value)} is not the name of a header", "for example X-Task")
 

@@ -33,10 +33,11 @@ class WhenPart(Part):
     )
     tools: g.Flag | None = Field(default=None, description="Whether it brings tools.")
     min_tokens: f.CountOrZero | None = Field(
-        default=None, description="Tokens its prompt has at least, estimated as a third of its bytes."
+        default=None,
+        description="Tokens its prompt has at least, by the estimate of the gateway (bytes / 3).",
     )
     max_tokens: f.CountOrZero | None = Field(
-        default=None, description="Tokens its prompt has at most, estimated as a third of its bytes."
+        default=None, description="Tokens its prompt has at most, by the estimate of the gateway (bytes / 3)."
     )
     header: Annotated[dict[g.HeaderName, g.HeaderValue], Field(min_length=1, max_length=1)] | None = Field(
         default=None, description="A header it must have, with this value; null = with any."
