@@ -214,7 +214,8 @@ class Loop:
                 self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
         # From here to the seal of a victim nothing is awaited: who is idle in this plan is idle when it is sealed.
-        self._book.assign(admissions(self._applied, observation.preflights))
+        admitted = admissions(self._applied, observation.preflights)
+        self._book.assign(admitted)
         observation = self._observer.used(observation)
         self._sunk = self._floor.look(self._slot.state, self._applied.manifest, observation) or self._sunk
         world = World(observation, self._ledger.entries())
@@ -234,6 +235,7 @@ class Loop:
             self._actions.progress,
             self._launches,
             self._book.traffic(),
+            admitted,
             self._keeper.trouble,
             now,
         )

@@ -9,7 +9,7 @@ from reconciler.core.machine import State
 from reconciler.core.status import Condition, Facts, of_manifest, of_models
 from reconciler.core.types import Plan, World
 from reconciler.host import Logs
-from reconciler.leases import Traffic
+from reconciler.leases import Admission, Traffic
 from reconciler.loop.launches import Launches
 from reconciler.manifest import Applied
 
@@ -33,6 +33,7 @@ class Publisher:
         progress: Progress | None,
         launches: Launches,
         traffic: Traffic,
+        admissions: Mapping[str, Admission],
         trouble: str | None,
         now: float,
     ) -> None:
@@ -55,6 +56,7 @@ class Publisher:
                 pid=os.getpid(),
                 version=__version__,
                 traffic=traffic,
+                admissions=admissions,
                 log_paths={m: str(self._logs.path(m)) for m in sorted(applied.launches)},
             )
         )

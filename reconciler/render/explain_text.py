@@ -13,6 +13,7 @@ from reconciler.render.status_text import (
     requests_text,
     verdict_text,
 )
+from reconciler.render.traffic_text import gate_texts, lease_texts, queue_text
 from reconciler.render.units import size, span
 
 #: Lines that come with an error text of their own, often the one that `why` has just given.
@@ -73,6 +74,11 @@ def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
     yield "estimate", _estimate(model["memory"])
     yield "process", f"pid {model['pid']}, port {model['port']}" if model["pid"] else ""
     yield "requests", _requests(model)
+    yield "queue", queue_text(model)
+    for gate in gate_texts(status, model):
+        yield "gate", gate
+    for lease in lease_texts(status, model["name"]):
+        yield "lease", lease
     yield "last used", last_used_text(model) if model["active"] or model["served"] else ""
     yield "last load", f"took {span(model['load_seconds'])}" if model["load_seconds"] is not None else ""
     yield "failures", _failures(model)
@@ -82,7 +88,8 @@ def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
 
 
 def _requests(model: Json) -> str:
-    now = requests_text(model) if model["active"] or model["waiting"] else "none"
+    now = requests_text(model)
+    now = "none" if now == "-" else now
     oldest = f", oldest {span(model['oldest_wait'])}" if model["oldest_wait"] is not None else ""
     served = f"; {model['served']} served since it was loaded" if model["state"] == "ready" else ""
     return f"{now}{oldest}{served}"

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from reconciler.render.document import Document as Document
 from reconciler.render.memory_shapes import BreakdownDocument, ModelMemoryDocument, PressureDocument
+from reconciler.render.traffic_shapes import GateDocument, LeaseDocument, QueueDocument, RequestsDocument
 
 #: Grows only when a reader of the old shape would be misled; added fields keep it.
 FORMAT_VERSION: Final = 1
@@ -215,7 +216,13 @@ class ModelDocument(Document):
     active: int
     """Requests being served."""
     waiting: int
-    """Requests waiting for it to be loaded."""
+    """Requests, and leases from outside, waiting for it to be loaded."""
+    gated: int
+    """Requests waiting although it is loaded: for a gate, or for one of its own places."""
+    leases: int
+    """Leases from outside the gateway that keep it in memory."""
+    queue: QueueDocument | None
+    """Null for a model the manifest no longer names."""
     wanted: bool
     """A person asked for a load that is not done yet."""
     dismissed: bool
@@ -259,3 +266,8 @@ class StatusDocument(Document):
     """Of the manifest as a whole."""
     models: tuple[ModelDocument, ...]
     """Sorted by name."""
+    gates: tuple[GateDocument, ...]
+    """Sorted by name."""
+    leases: tuple[LeaseDocument, ...]
+    """Leases from outside the gateway, in order of their beginning; those that ended lately among them."""
+    requests: RequestsDocument

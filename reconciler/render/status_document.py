@@ -29,6 +29,13 @@ from reconciler.render.shapes import (
     ModelState,
     StatusDocument,
 )
+from reconciler.render.traffic_document import (
+    gate_documents,
+    lease_documents,
+    oldest_arrival,
+    queue_document,
+    requests_document,
+)
 
 if TYPE_CHECKING:
     from reconciler.board import Snapshot
@@ -51,6 +58,9 @@ def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
             action=_action(snapshot, now),
             conditions=_conditions(snapshot.manifest_conditions, now),
             models=tuple(_model(snapshot, fact, now) for fact in facts),
+            gates=gate_documents(snapshot.traffic),
+            leases=lease_documents(snapshot.traffic, now),
+            requests=requests_document(snapshot.traffic),
         )
     )
 
@@ -199,7 +209,7 @@ def _state(snapshot: "Snapshot", fact: _Facts) -> ModelState:
 
 def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
     spec, instance, entry, demand = fact.spec, fact.instance, fact.entry, fact.demand
-    launch = snapshot.applied.launches.get(fact.name)
+    launch, oldest = snapshot.applied.launches.get(fact.name), oldest_arrival(snapshot, demand)
     return ModelDocument(
         name=fact.name,
         state=_state(snapshot, fact),
@@ -223,9 +233,12 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         ),
         active=demand.active,
         waiting=demand.waiting,
+        gated=demand.gated,
+        leases=demand.held,
+        queue=queue_document(snapshot, fact.name, now),
         wanted=demand.wanted,
         dismissed=demand.dismissed,
-        oldest_wait=None if demand.oldest is None else max(0.0, now - demand.oldest),
+        oldest_wait=None if oldest is None else max(0.0, now - oldest),
         idle=_idle(instance, demand, now),
         served=sum(i.served for i in fact.instances),
         verdict=verdict_document(fact.verdict) if fact.verdict else None,
@@ -241,7 +254,7 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
 def _idle(instance: Instance | None, demand: Demand, now: float) -> float | None:
     if instance is None or not instance.ready:
         return None
-    return 0.0 if demand.active else max(0.0, now - instance.last_used)
+    return 0.0 if demand.in_use else max(0.0, now - instance.last_used)
 
 
 def _retry_in(fact: _Facts, now: float) -> float | None:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from reconciler.render.paint import Paint, one_line, painter
 from reconciler.render.plan_text import why_text
+from reconciler.render.traffic_text import gate_lines, lease_lines
 from reconciler.render.units import Scale, scale_for, span
 
 Json = Mapping[str, Any]
@@ -29,8 +30,11 @@ def status_text(status: Json, *, colour: bool = False) -> str:
     scale = scale_for([memory["budget"] if memory["budget"] is not None else memory["held"]])
     lines = [f"reconcile {status['version']}  pid {status['pid']}  {status['url']}"]
     lines += _manifest(status["manifest"], paint)
-    lines += [_memory(memory, scale), *_machine(memory, scale), f"action   {action_text(status)}", ""]
+    lines += [_memory(memory, scale), *_machine(memory, scale), f"action   {action_text(status)}"]
+    lines += [*gate_lines(status["gates"]), ""]
     lines += _table(status["models"], scale, paint)
+    if held := lease_lines(status["leases"], paint):
+        lines += ["", *held]
     if bad := _bad_conditions(status, paint):
         lines += ["", *bad]
     return "\n".join(lines)
@@ -122,16 +126,17 @@ def _cells(model: Json, scale: Scale) -> tuple[str, ...]:
 
 
 def requests_text(model: Json) -> str:
-    """Return `1 in use, 2 waiting`, or `-` when nobody asks."""
-    parts = [
-        f"{model[key]} {words}" for key, words in (("active", "in use"), ("waiting", "waiting")) if model[key]
-    ]
+    """Return `1 in use, 2 waiting, 3 at the gate, 1 lease`, or `-` when nobody asks."""
+    kinds = (("active", "in use"), ("waiting", "waiting"), ("gated", "at the gate"))
+    parts = [f"{model[key]} {words}" for key, words in kinds if model[key]]
+    if model["leases"]:
+        parts.append(f"{model['leases']} lease{'s' if model['leases'] > 1 else ''}")
     return ", ".join(parts) or "-"
 
 
 def last_used_text(model: Json) -> str:
     """Return `now`, `14m ago`, or `-` for a model that is not loaded or has served nothing since it was."""
-    if model["active"]:
+    if model["active"] or model["gated"] or model["leases"]:
         return "now"
     return "-" if model["idle"] is None or not model["served"] else f"{span(model['idle'])} ago"
 
