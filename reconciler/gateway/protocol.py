@@ -58,6 +58,8 @@ class GatewayProtocol(EndingProtocol):
         self.connections.discard(self)
         self.connections.add(successor)  # type: ignore[arg-type]
         self.transport.set_protocol(successor)  # type: ignore[arg-type]
+        connections = self.connections
+        successor.taken_over(self.transport, lambda: connections.discard(successor))
         self.flow.resume_reading()
         return self.transport
 

@@ -36,6 +36,22 @@ def unsent_bytes(transport: asyncio.Transport) -> int:
     return own + int(queued)
 
 
+def last_words(transport: asyncio.Transport, words: bytes, seconds: float) -> asyncio.TimerHandle:
+    """Send `words` and end our direction; the connection is closed when the client ends its own, or after `seconds`.
+
+    Closing at once, with bytes of the client unread, would take the words from it again. What still arrives is the
+    caller's to drop. Cancel the timer when the connection is lost.
+    """
+    try:
+        if words:
+            transport.write(words)
+        transport.write_eof()
+        transport.resume_reading()
+    except OSError:  # it is gone already, and the event loop has not told yet
+        transport.abort()
+    return asyncio.get_running_loop().call_later(seconds, transport.abort)
+
+
 class EndingProtocol(HttpToolsProtocol):
     """uvicorn's protocol with orderly ends."""
 
@@ -94,13 +110,9 @@ class EndingProtocol(HttpToolsProtocol):
                 self._say(error)
 
     def _say(self, error: ApiError) -> None:
-        """Send the last words. Closing at once, with bytes unread, would take them from the client again."""
         self._deaf = True
         self._unset_keepalive_if_required()
-        self.transport.write(raw_error(error))
-        self.transport.write_eof()
-        self.flow.resume_reading()
-        self._end_timer = self.loop.call_later(self.limits.linger_seconds, self.transport.abort)
+        self._end_timer = last_words(self.transport, raw_error(error), self.limits.linger_seconds)
 
     # --- clients that take nothing ---
 

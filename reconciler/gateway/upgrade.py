@@ -1,6 +1,7 @@
 """Leaving HTTP: how an application takes over the connection of a client that asked for a WebSocket."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ EARLY_BYTES: Final = 64 * 1024
 
 class Successor(Protocol):
     """What serves the connection from then on: an asyncio protocol that the server can end."""
+
+    def taken_over(self, transport: asyncio.Transport, left: Callable[[], None]) -> None:
+        """Take the connection; `left` is to be called when it is lost."""
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client."""
