@@ -1,7 +1,11 @@
-"""What every request passes first: `Host`, `Origin`, API key. Pure ASGI, so that streams pass untouched."""
+"""What every request passes first: `Host`, `Origin`, API key. Pure ASGI, so that streams pass untouched.
 
-import hmac
-from collections.abc import Iterable
+It stands before every request, so it looks at the headers once, and what follows from the settings alone is worked
+out once for each manifest.
+"""
+
+import time
+from collections.abc import Callable
 from email.utils import formatdate
 from typing import Final
 
@@ -9,94 +13,161 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.board import Board, Snapshot
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.hosts import host_allowed, origin_allowed
-from reconciler.manifest.applied import ApiKey, GatewaySettings
+from reconciler.gateway.hosts import host_allowed, is_loopback, origin_allowed
+from reconciler.gateway.keyring import KeyRing, sent_keys
+from reconciler.gateway.refusals import Refusals
+from reconciler.gateway.scopes import ANY, KEYLESS, SAFE, scopes_for
+from reconciler.gateway.upgrade import EXTENSION
+from reconciler.manifest.applied import EVERYTHING, ApiKey, GatewaySettings
 
 Headers = list[tuple[bytes, bytes]]
+#: The headers looked at, by name, each with all its values.
+Seen = dict[bytes, list[bytes]]
 
-#: Methods that change nothing: a page elsewhere may send them, it just cannot read the answer.
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Paths that answer without a key, for supervisors.
-KEYLESS: Final = frozenset({"/healthz"})
+#: Key of `scope` under which the request's `ApiKey` is found; None there = no key is asked for.
+KEY: Final = "reconciler.key"
 #: Listening there is no name: a page may call `http://0.0.0.0` from anywhere.
 WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  compared, not bound
+METHODS: Final = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
 PREFLIGHT_SECONDS: Final = b"600"
-EXPOSED: Final = b"Retry-After, X-Reconciler-Model, X-Reconciler-Waited"
+#: `Host` headers remembered as ours; each client has its own, there are few.
+REMEMBERED: Final = 64
+
+_HOST: Final = b"host"
+_ORIGIN: Final = b"origin"
+_SITE: Final = b"sec-fetch-site"
+_ASKED_METHOD: Final = b"access-control-request-method"
+_READ: Final = frozenset({_HOST, _ORIGIN, _SITE, _ASKED_METHOD, b"authorization", b"x-api-key"})
+#: What a browser says of a request that no other site caused.
+_OWN_SITES: Final = frozenset({b"same-origin", b"none"})
+_BEFORE_THE_FIRST: Final = GatewaySettings()
+
+
+class Access:
+    """What one manifest's settings allow."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        self.keys = KeyRing(settings.api_keys)
+        own = () if settings.host in WILDCARDS else (settings.host,)
+        self._names = (*settings.hosts, *own)
+        self._ours: set[tuple[bytes, str | None]] = set()
+
+    def host(self, seen: Seen, local: str | None) -> bytes:
+        """Return the `Host` header; raise `ApiError` unless it names us, exactly once."""
+        values = seen.get(_HOST, ())
+        if len(values) != 1:
+            raise ApiError("invalid_host", f"the request has {len(values)} Host headers instead of one")
+        if (values[0], local) in self._ours:
+            return values[0]
+        text = _text(values[0])
+        if not host_allowed(text, self._names, local):
+            shown = f"Host {text[:100]!r} is not served here; add it to gateway.hosts if it should be"
+            raise ApiError("forbidden_host", shown)
+        if len(self._ours) >= REMEMBERED:
+            self._ours.clear()
+        self._ours.add((values[0], local))
+        return values[0]
+
+    def origin(self, seen: Seen, host: bytes, changes: bool) -> bytes | None:
+        """Return the origin that may read the answer; raise `ApiError` where a foreign page would change something."""
+        origins = seen.get(_ORIGIN, ())
+        if len(origins) == 1 and origin_allowed(_text(origins[0]), _text(host), self.settings.origins):
+            return origins[0]
+        if not changes:
+            return None
+        if origins:
+            shown = _text(origins[0])[:100]
+            text = f"pages of {shown!r} may not call; add the origin to gateway.origins if they should"
+            raise ApiError("forbidden_origin", text)
+        if not _OWN_SITES.issuperset(seen.get(_SITE, ())):
+            raise ApiError("forbidden_origin", "a page of another site may not send this")
+        return None
+
+    def key(self, seen: Seen, scope: Scope) -> ApiKey | None:
+        """Return the key that was sent, None where none is asked for; raise `ApiError` unless it may do this."""
+        if not self.keys:
+            _check_unguarded(scope)
+            return None
+        sent = sent_keys(seen.get(b"authorization", ()), seen.get(b"x-api-key", ()))
+        key = self.keys.find(sent)
+        if key is None:
+            text = "send one of the manifest's API keys: Authorization: Bearer KEY, or x-api-key: KEY"
+            raise ApiError("invalid_api_key", text, headers=((b"www-authenticate", b"Bearer"),))
+        scope[KEY] = key
+        if key.scopes is not EVERYTHING:
+            check_scope(key, scope["method"], scope["path"])
+        return key
 
 
 class Guard:
-    """Middleware; reads the newest applied settings for each request."""
+    """Middleware; the newest applied settings hold for each request. `clock` tells monotonic seconds."""
 
-    def __init__(self, app: ASGIApp, board: Board) -> None:
+    def __init__(self, app: ASGIApp, board: Board, clock: Callable[[], float] = time.monotonic) -> None:
         self.app = app
         self.board = board
+        self.clock = clock
+        self._access = Access(_BEFORE_THE_FIRST)
+        self._refusals = Refusals()
+        self._date = (0, b"")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what must not pass, add CORS headers to what does."""
+        """Answer what must not pass, add CORS headers and `Date` to what does."""
         if scope["type"] != "http":
             return
         snapshot = self.board.snapshot
-        settings = snapshot.applied.gateway if snapshot else GatewaySettings()
+        access = self.access(snapshot)
         cors: Headers = []
         try:
-            host = check_host(scope, settings)
-            cors = check_origin(scope, settings, host)
-            if is_preflight(scope):
-                await _send_preflight(scope, _with_headers(send, cors))
+            seen = _look(scope)
+            server = scope.get("server")
+            host = access.host(seen, server[0] if server else None)
+            preflight = scope["method"] == "OPTIONS" and _ORIGIN in seen and _ASKED_METHOD in seen
+            if len(seen) > 1:
+                changes = preflight or _may_change(scope)
+                origin = access.origin(seen, host, changes)
+                cors = _cors(origin) if origin is not None else []
+            scope[KEY] = None
+            if preflight:
+                await _send_preflight(scope, self._sending(send, cors))
                 return
             if scope["path"] not in KEYLESS:
-                check_key(scope, started(snapshot).applied.gateway.api_keys)
+                started(snapshot)
+                access.key(seen, scope)
         except ApiError as error:
-            await error.send(_with_headers(send, cors))
+            self._note(scope, error)
+            await error.send(self._sending(send, cors))
             return
-        await self.app(scope, receive, _with_headers(send, cors))
+        await self.app(scope, receive, self._sending(send, cors))
 
+    def access(self, snapshot: Snapshot | None) -> Access:
+        """Return what the settings in force allow; worked out anew only when they change."""
+        settings = snapshot.applied.gateway if snapshot is not None else _BEFORE_THE_FIRST
+        if settings is not self._access.settings:
+            self._access = Access(settings)
+        return self._access
 
-def header_values(scope: Scope, name: bytes) -> list[str]:
-    """Return all values of one request header; `name` in lower case."""
-    return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]
+    def _note(self, scope: Scope, error: ApiError) -> None:
+        if error.code in ("invalid_api_key", "insufficient_scope"):
+            key = scope.get(KEY)
+            self._refusals.note(scope, error.code, key.name if key else "", self.clock())
 
+    def _sending(self, send: Send, cors: Headers) -> Send:
+        async def sender(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = message.get("headers", [])
+                extra = [*cors, *_exposed(headers)] if cors else cors
+                message["headers"] = [*headers, *extra, (b"date", self._now())]
+            await send(message)
 
-def check_host(scope: Scope, settings: GatewaySettings) -> str:
-    """Return the `Host` header; raise `ApiError` unless it names us, exactly once."""
-    values = header_values(scope, b"host")
-    if len(values) != 1:
-        raise ApiError("invalid_host", f"the request has {len(values)} Host headers instead of one")
-    local = scope["server"][0] if scope.get("server") else None
-    own = () if settings.host in WILDCARDS else (settings.host,)
-    if not host_allowed(values[0], (*settings.hosts, *own), local):
-        text = f"Host {values[0][:100]!r} is not served here; add it to gateway.hosts if it should be"
-        raise ApiError("forbidden_host", text)
-    return values[0]
+        return sender
 
-
-def check_origin(scope: Scope, settings: GatewaySettings, host: str) -> Headers:
-    """Return the CORS headers for the answer; raise `ApiError` where a foreign page would change something."""
-    values = header_values(scope, b"origin")
-    if not values:
-        return []
-    if len(values) == 1 and origin_allowed(values[0], host, settings.origins):
-        return [
-            (b"access-control-allow-origin", values[0].encode("latin-1")),
-            (b"access-control-expose-headers", EXPOSED),
-            (b"vary", b"Origin"),
-        ]
-    if scope["method"] in SAFE and not is_preflight(scope):
-        return []
-    text = f"pages of {values[0][:100]!r} may not call; add the origin to gateway.origins if they should"
-    raise ApiError("forbidden_origin", text)
-
-
-def check_key(scope: Scope, keys: Iterable[ApiKey]) -> None:
-    """Raise `ApiError` unless one of `keys` was sent; all are compared, each in constant time."""
-    wanted = [key.key.encode() for key in keys]
-    if not wanted:
-        return
-    sent = [value.encode("latin-1") for value in _sent_keys(scope)]
-    matches = [hmac.compare_digest(key, value) for key in wanted for value in sent]
-    if not any(matches):
-        text = "send one of the manifest's API keys: Authorization: Bearer KEY, or x-api-key: KEY"
-        raise ApiError("invalid_api_key", text, headers=((b"www-authenticate", b"Bearer"),))
+    def _now(self) -> bytes:
+        """Return the value of `Date`, made once a second."""
+        second = int(time.time())
+        if second != self._date[0]:
+            self._date = (second, formatdate(second, usegmt=True).encode())
+        return self._date[1]
 
 
 def started(snapshot: Snapshot | None) -> Snapshot:
@@ -106,39 +177,69 @@ def started(snapshot: Snapshot | None) -> Snapshot:
     return snapshot
 
 
-def is_preflight(scope: Scope) -> bool:
-    """Say whether a browser asks if it may send another request."""
-    asks = header_values(scope, b"access-control-request-method")
-    return scope["method"] == "OPTIONS" and bool(asks) and bool(header_values(scope, b"origin"))
+def check_scope(key: ApiKey, method: str, path: str) -> None:
+    """Raise `ApiError` (403) unless the key allows this; the message names key and scope, never the key's text."""
+    needed = scopes_for(method, path)
+    if needed is ANY or not needed.isdisjoint(key.scopes):
+        return
+    who = f"the API key {key.name!r}" if key.name else "this API key"
+    has, wants = ", ".join(sorted(key.scopes)), " or ".join(sorted(needed))
+    raise ApiError(
+        "insufficient_scope", f"{who} does not allow this: it needs the scope {wants}, it has {has}"
+    )
 
 
-def _sent_keys(scope: Scope) -> list[str]:
-    keys = header_values(scope, b"x-api-key")
-    for value in header_values(scope, b"authorization"):
-        scheme, _, token = value.partition(" ")
-        if scheme.lower() == "bearer":
-            keys.append(token.strip())
-    return keys
+def _look(scope: Scope) -> Seen:
+    """Return the headers that count, in one pass; names come in lower case."""
+    seen: Seen = {}
+    for name, value in scope["headers"]:
+        if name in _READ:
+            if name in seen:
+                seen[name].append(value)
+            else:
+                seen[name] = [value]
+    return seen
+
+
+def _may_change(scope: Scope) -> bool:
+    """Say whether a request could change something; a WebSocket can, and no browser keeps its answer from a page."""
+    return scope["method"] not in SAFE or EXTENSION in scope.get("extensions", ())
+
+
+def _check_unguarded(scope: Scope) -> None:
+    """Raise `ApiError` where other machines reach us without a key.
+
+    No manifest says so, but one may have been saved after the start whose loopback address takes effect later.
+    """
+    server = scope.get("server")
+    if server is not None and server[0] not in ("127.0.0.1", "::1") and not is_loopback(server[0]):
+        text = "this address can be reached from other machines, and the manifest has no API keys"
+        raise ApiError("invalid_api_key", text)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("latin-1").strip()
+
+
+def _cors(origin: bytes) -> Headers:
+    return [(b"access-control-allow-origin", origin), (b"vary", b"Origin")]
+
+
+def _exposed(headers: Headers) -> Headers:
+    """Return the header that lets a page read those of ours that are in this answer."""
+    names = sorted({n for n, _ in headers if n.startswith(b"x-reconciler-") or n == b"retry-after"})
+    return [(b"access-control-expose-headers", b", ".join(names))] if names else []
 
 
 async def _send_preflight(scope: Scope, send: Send) -> None:
-    asked = header_values(scope, b"access-control-request-headers")
+    asked = [value for name, value in scope["headers"] if name == b"access-control-request-headers"]
+    private = (b"access-control-request-private-network", b"true") in scope["headers"]
     headers = [
-        (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
+        (b"access-control-allow-methods", METHODS),
         (b"access-control-max-age", PREFLIGHT_SECONDS),
-        *[(b"access-control-allow-headers", value.encode("latin-1")) for value in asked],
+        *[(b"access-control-allow-headers", value) for value in asked],
     ]
-    if header_values(scope, b"access-control-request-private-network") == ["true"]:
+    if private:
         headers.append((b"access-control-allow-private-network", b"true"))
     await send({"type": "http.response.start", "status": 204, "headers": headers})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _with_headers(send: Send, extra: Headers) -> Send:
-    async def sender(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            date = formatdate(usegmt=True).encode()
-            message["headers"] = [*message.get("headers", []), *extra, (b"date", date)]
-        await send(message)
-
-    return sender

@@ -52,6 +52,12 @@ def origin_allowed(origin: str, host: str, allowed: Iterable[str]) -> bool:
     return parts.scheme == "http" and parts.netloc == host.lower()
 
 
+def is_loopback(address: str) -> bool:
+    """Say whether only this machine reaches an address."""
+    found = _address(address)
+    return found is not None and found.is_loopback
+
+
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         address = ipaddress.ip_address(text)

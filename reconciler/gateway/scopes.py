@@ -1,0 +1,39 @@
+"""Which scope a request needs. The first line of the table that is meant decides; docs/gateway.md shows it."""
+
+from typing import Final
+
+from reconciler.gateway.surface import SURFACE
+from reconciler.manifest.applied import Scope
+
+#: Methods that change nothing.
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Paths that answer without a key, for supervisors.
+KEYLESS: Final = frozenset({"/healthz"})
+
+#: Any key will do.
+ANY: Final = frozenset(Scope)
+_INFER: Final = frozenset({Scope.INFER})
+_READ: Final = frozenset({Scope.READ})
+_ADMIN: Final = frozenset({Scope.ADMIN})
+#: A client that may ask models may also see which there are.
+_LISTS: Final = frozenset({Scope.INFER, Scope.READ})
+
+
+def scopes_for(method: str, path: str) -> frozenset[Scope]:
+    """Return the scopes of which a key needs one for this request.
+
+    What an engine shows at its own paths may be other people's prompts, so all of `/upstream` is for those who may
+    ask models. A path that nobody knows is told so to any key, unless the request could change something.
+    """
+    safe = method in SAFE
+    if path in SURFACE or path.startswith("/upstream/"):
+        return _INFER
+    if path.startswith("/api/"):
+        return _READ if safe else _ADMIN
+    if path == "/metrics":
+        return _READ
+    if path in ("/v1/models", "/models") or path.startswith("/v1/models/"):
+        return _LISTS if safe else _INFER
+    if path.startswith("/v1/"):
+        return ANY if safe else _INFER
+    return ANY if safe else _ADMIN
