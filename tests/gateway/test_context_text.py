@@ -21,6 +21,7 @@ from reconciler.gateway.context.text import (
     extent_of,
     solid_bytes,
 )
+from reconciler.gateway.errors import ApiError
 
 LONG = "x" * 1000
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
@@ -191,3 +192,12 @@ def test_nonsense_has_an_extent_too(value: Any) -> None:
 )
 def test_the_answer_that_is_asked_for(document: dict[str, Any], tokens: int) -> None:
     assert answer_tokens(document) == tokens
+
+
+def test_nesting_without_end_is_an_error_of_the_client() -> None:
+    deep: Any = "x"
+    for _ in range(400):
+        deep = {"content": [deep]}
+    with pytest.raises(ApiError) as caught:
+        extent_of(CHAT, {"messages": [deep]})
+    assert (caught.value.code, caught.value.status) == ("invalid_json", 400)

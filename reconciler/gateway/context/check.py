@@ -10,10 +10,11 @@ from typing import Final
 from reconciler.gateway.call import Call, Headers
 from reconciler.gateway.context import estimate
 from reconciler.gateway.context.budget import Budget, answer_tokens
+from reconciler.gateway.context.media import may_hold_media, plain_bytes
 from reconciler.gateway.context.overflow import Counter, Cut, Tally, cut, first_cut, room
 from reconciler.gateway.context.refusal import answer_too_long, too_long
 from reconciler.gateway.context.summary import Summaries, Wish, chain
-from reconciler.gateway.context.text import MESSAGES, PROMPTED, Extent, extent_of
+from reconciler.gateway.context.text import COMPLETIONS, MESSAGES, PROMPTED, extent_of
 from reconciler.gateway.context.turns import Talk, talk_of
 from reconciler.manifest.applied import Overflow
 
@@ -44,15 +45,14 @@ def early(call: Call, budget: Budget | None) -> bool:
     left = budget.tokens - max(answer, 1)
     if left <= 0:
         raise answer_too_long(call.path, budget.tokens, answer)
-    if estimate.body_bound(len(call.body)) <= left and not _may_hold_media(call.body):
+    size, media = len(call.body), may_hold_media(call.body)
+    if estimate.body_bound(size) <= left and not media:
         return True
-    extent = extent_of(call.path, document)
-    if estimate.upper(extent) <= left:
+    if _worth_a_walk(call, left, media) and estimate.upper(extent_of(call.path, document)) <= left:
         return True
-    if estimate.may_be_above(extent, left):
-        least = _least(call, budget)
-        if least > left:
-            raise too_long(call.path, budget.tokens, least, answer, _AT_LEAST)
+    least = _least(call, budget) if _may_be_above(call, left) else 0
+    if least > left:
+        raise too_long(call.path, budget.tokens, least, answer, _AT_LEAST)
     return False
 
 
@@ -72,17 +72,17 @@ async def fit(
     """
     if budget is None or early(call, budget):
         return Fitted(call)
-    tally = Tally(count)
+    tally = Tally(count, media=may_hold_media(call.body))
     aim, most = room(budget, call.document)
-    talk = talk_of(call.path, call.document) if budget.overflow is not Overflow.REJECT else None
-    extent = extent_of(call.path, call.document)
-    guess = estimate.plain(extent)
-    if talk is not None and _surely_above(call, extent, most):
-        tokens = guess  # far too long for certain: a tokenizer would take seconds to say so
-    else:
+    shorten = budget.overflow is not Overflow.REJECT
+    tokens = None
+    if not (shorten and _surely_above(call, most)):  # else a tokenizer would take seconds to say so
         tokens = await tally(call.path, call.document)
         if tokens <= most:
             return Fitted(call)
+    guess = estimate.estimated_tokens(call.path, call.document)
+    tokens = guess if tokens is None else tokens
+    talk = talk_of(call.path, call.document) if shorten else None
     answer = answer_tokens(call.document)
     if talk is None or talk.most == 0:
         raise too_long(call.path, budget.tokens, tokens, answer, tally.how, _why_whole(budget, talk))
@@ -167,7 +167,7 @@ async def count_answer(call: Call, count: Counter | None) -> tuple[dict[str, int
     Else the plain estimate, with a header that says so: it is on the high side for prose and code.
     """
     if count is not None:
-        tally = Tally(count)
+        tally = Tally(count, media=may_hold_media(call.body))
         tokens = await tally(MESSAGES, call.document)
         if tally.exact:
             return {"input_tokens": tokens}, []
@@ -182,14 +182,21 @@ def _least(call: Call, budget: Budget) -> int:
     return estimate.lower(call.path, document)
 
 
-def _surely_above(call: Call, extent: Extent, tokens: int) -> bool:
-    return estimate.may_be_above(extent, tokens) and estimate.lower(call.path, call.document) > tokens
+def _may_be_above(call: Call, tokens: int) -> bool:
+    """Return whether the lower estimate may be above `tokens`: seen without a walk, but where ids may be given."""
+    return call.path == COMPLETIONS or estimate.least_of_body(len(call.body)) > tokens
 
 
-def _may_hold_media(body: bytes | bytearray | memoryview) -> bool:
-    """Return whether a small body may name an image by its address, which takes more tokens than bytes."""
-    data = body if isinstance(body, bytes | bytearray) else bytes(body)
-    return b"image" in data or b"audio" in data
+def _surely_above(call: Call, tokens: int) -> bool:
+    return _may_be_above(call, tokens) and estimate.lower(call.path, call.document) > tokens
+
+
+def _worth_a_walk(call: Call, left: int, media: bool) -> bool:
+    """Return whether the prompt may be that much shorter than the body, which was too long to prove anything."""
+    if media or call.path == COMPLETIONS:
+        return True
+    # JSON may take six bytes (an escape) for what is one in UTF-8.
+    return len(call.body) <= 6 * left and b"\\u" in plain_bytes(call.body)
 
 
 def _why_whole(budget: Budget, talk: Talk | None) -> str:

@@ -40,9 +40,9 @@ def upper(extent: Extent) -> int:
     return extent.text + extent.other + extent.ids + extent.media + around
 
 
-def may_be_above(extent: Extent, tokens: int) -> bool:
-    """Return whether it is worth asking `lower`."""
-    return extent.text // _MOST_BYTES + extent.ids > tokens
+def least_of_body(size: int) -> int:
+    """Return what the lower estimate of a JSON body of `size` bytes, without token ids, is at most."""
+    return size // _MOST_BYTES
 
 
 def lower(path: str, document: Mapping[str, Any]) -> int:

@@ -3,7 +3,20 @@
 from collections.abc import Mapping
 from typing import Any
 
-from reconciler.gateway.context.text import AUDIO_KINDS, IMAGE_KINDS, RESPONSES, items_of
+from reconciler.gateway.context.text import AUDIO_KINDS, IMAGE_KINDS, RESPONSES, items_of, kind_of
+
+Body = bytes | bytearray | memoryview
+
+
+def may_hold_media(body: Body) -> bool:
+    """Return whether a JSON body may hold images or audio: by their address they take more tokens than bytes."""
+    data = plain_bytes(body)
+    return b"image" in data or b"audio" in data
+
+
+def plain_bytes(body: Body) -> bytes | bytearray:
+    """Return a body that can be searched; no copy unless it is a view."""
+    return bytes(body) if isinstance(body, memoryview) else body
 
 
 def counted_form(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -19,7 +32,7 @@ def counted_form(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
 def _bare(value: Any, empty: dict[str, str]) -> Any:
     if not isinstance(value, Mapping):
         return value
-    if value.get("type") in IMAGE_KINDS | AUDIO_KINDS:
+    if kind_of(value) in IMAGE_KINDS | AUDIO_KINDS:
         return empty
     content = value.get("content")
     if not isinstance(content, list):

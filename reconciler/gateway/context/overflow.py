@@ -22,23 +22,21 @@ _TRIES: Final = 3
 class Tally:
     """Counts prompts: by the tokenizer, and from the moment it cannot, by the plain estimate."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Counter, *, media: bool) -> None:
+        """`media` = there may be images or audio, which are counted by their figures."""
         self._counter = counter
+        self._media = media
         self.exact = True
-        #: Times the tokenizer was asked.
-        self.asked = 0
 
     async def __call__(self, path: str, document: Mapping[str, Any]) -> int:
         """Return the tokens of a request's prompt."""
-        extent = extent_of(path, document)
         if self.exact:
-            self.asked += 1
-            shown = counted_form(path, document) if extent.media else document
-            tokens = await self._counter(path, shown)
+            media = extent_of(path, document).media if self._media else 0
+            tokens = await self._counter(path, counted_form(path, document) if media else document)
             if tokens is not None:
-                return tokens + extent.media
+                return tokens + media
             self.exact = False
-        return estimate.plain(extent)
+        return estimate.estimated_tokens(path, document)
 
     @property
     def how(self) -> str:

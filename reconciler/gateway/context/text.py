@@ -1,8 +1,12 @@
 """What of a request becomes prompt, and how much of it there is. Large base64 is skipped, never copied."""
 
+import itertools
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from reconciler.gateway.errors import ApiError
 
 CHAT: Final = "/v1/chat/completions"
 COMPLETIONS: Final = "/v1/completions"
@@ -27,7 +31,7 @@ AUDIO_KINDS: Final = frozenset({"audio", "input_audio"})
 _CALL: Final = frozenset({"tool_use", "function_call", "custom_tool_call"})
 _RESULT: Final = frozenset({"tool_result", "function_call_output", "custom_tool_call_output"})
 #: Fields that hold a content, by the type of what they stand in.
-_CONTENT: Final[Mapping[Any, frozenset[str]]] = {
+_CONTENT: Final[Mapping[str | None, frozenset[str]]] = {
     **dict.fromkeys(_TEXT | {None, "message"}, frozenset({"content", "text", "refusal"})),
     **dict.fromkeys(_RESULT, frozenset({"content", "output"})),
 }
@@ -63,8 +67,7 @@ class Extent:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A text of the prompt, certain or possible, or tokens of media."""
 
     text: str = ""
@@ -73,16 +76,17 @@ class Piece:
 
 
 def extent_of(path: str, document: Mapping[str, Any]) -> Extent:
-    """Return the extent of a whole request."""
-    if path == COMPLETIONS:
-        return _of_prompt(document.get("prompt")) + _sum(_possible(document.get("suffix")))
-    total = base_of(path, document)
-    items = items_of(path, document)
-    if isinstance(items, str):
-        return total + Extent(messages=1) + _sum(iter([Piece(items)]))
-    for item in items if isinstance(items, list) else ():
-        total += item_extent(item)
-    return total
+    """Return the extent of a whole request. Raises `ApiError` (400) for one that is nested too deeply."""
+    try:
+        if path == COMPLETIONS:
+            return _of_prompt(document.get("prompt")) + _sum(_possible(document.get("suffix")))
+        items = items_of(path, document)
+        if isinstance(items, list):
+            pieces = itertools.chain.from_iterable(map(item_pieces, items))
+            return base_of(path, document) + _sum(pieces, messages=len(items))
+        return base_of(path, document) + _sum(content_pieces(items), messages=1)
+    except RecursionError:
+        raise ApiError("invalid_json", "the body is nested too deeply") from None
 
 
 def solid_bytes(path: str, document: Mapping[str, Any]) -> int:
@@ -115,15 +119,16 @@ def base_of(path: str, document: Mapping[str, Any]) -> Extent:
     total = Extent()
     for field in ("system", "instructions"):
         if document.get(field):
-            total += Extent(messages=1) + _sum(content_pieces(document[field]))
+            total += _sum(content_pieces(document[field]), messages=1)
     for field in ("tools", "functions", "response_format", "text"):
-        total += _sum(_possible(document.get(field)))
+        if document.get(field):
+            total += _sum(_possible(document[field]))
     return total
 
 
 def item_extent(item: Any) -> Extent:
     """Return the extent of one message or item."""
-    return Extent(messages=1) + _sum(item_pieces(item))
+    return _sum(item_pieces(item), messages=1)
 
 
 def item_pieces(item: Any) -> Iterator[Piece]:
@@ -131,14 +136,23 @@ def item_pieces(item: Any) -> Iterator[Piece]:
     if not isinstance(item, Mapping):
         yield from content_pieces(item)
         return
-    kind = item.get("type")
+    kind = kind_of(item)
     if kind in IMAGE_KINDS:
         yield Piece(media=IMAGE_TOKENS)
     elif kind in AUDIO_KINDS:
         yield Piece(media=_characters(item) // AUDIO_BYTES + 1)
     else:
         for name, value in item.items():
-            yield from _field_pieces(kind, name, value)
+            if type(value) is str and name == "content" and kind is None:
+                yield Piece(value)  # the usual message, without detours
+            else:
+                yield from _field_pieces(kind, name, value)
+
+
+def kind_of(item: Mapping[str, Any]) -> str | None:
+    """Return the type of a message, item or part; None = it has none."""
+    kind = item.get("type")
+    return None if kind is None else kind if isinstance(kind, str) else "unknown"
 
 
 def content_pieces(value: Any) -> Iterator[Piece]:
@@ -152,7 +166,7 @@ def content_pieces(value: Any) -> Iterator[Piece]:
         yield from _possible(value)
 
 
-def _field_pieces(kind: Any, name: str, value: Any) -> Iterator[Piece]:
+def _field_pieces(kind: str | None, name: str, value: Any) -> Iterator[Piece]:
     if name in _SETTINGS or value is None:
         return
     if name in _CONTENT.get(kind, ()):
@@ -170,27 +184,18 @@ def _field_pieces(kind: Any, name: str, value: Any) -> Iterator[Piece]:
 
 
 def _possible(value: Any) -> Iterator[Piece]:
-    """Yield the JSON text of a value, in pieces, as what may be in the prompt."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield Piece(value, certain=False)
-        elif isinstance(value, Mapping):
-            for name, held in value.items():
-                yield Piece(f'"{name}": ,', certain=False)
-                waiting.append(held)
-        elif isinstance(value, list):
-            waiting.extend(value)
-        elif value is not None:
-            yield Piece(f"{value}, ", certain=False)
+    """Yield a value as what may be in the prompt, in JSON if it is not text."""
+    if isinstance(value, str):
+        yield Piece(value, certain=False)
+    elif value is not None:
+        yield Piece(json.dumps(value, ensure_ascii=False), certain=False)
 
 
 def _characters(value: Any) -> int:
     return sum(len(piece.text) for piece in _possible(value))
 
 
-def _sum(pieces: Iterator[Piece]) -> Extent:
+def _sum(pieces: Iterator[Piece], *, messages: int = 0) -> Extent:
     text = other = wide = media = 0
     for piece in pieces:
         media += piece.media
@@ -200,7 +205,7 @@ def _sum(pieces: Iterator[Piece]) -> Extent:
             text += size
         else:
             other += size
-    return Extent(text=text, other=other, wide=wide, media=media)
+    return Extent(text=text, other=other, wide=wide, media=media, messages=messages)
 
 
 def _bytes_of(text: str) -> tuple[int, int]:
