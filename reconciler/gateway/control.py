@@ -15,7 +15,7 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
 from reconciler.gateway.holds import Holds
 from reconciler.gateway.naming import resolve, unknown
-from reconciler.gateway.views import View, Views, check_loadable, model_entry, verdict_entry
+from reconciler.gateway.views import View, Views, check_loadable, model_entry, model_ids, verdict_entry
 from reconciler.leases import LeaseBook
 
 #: Seconds since the loop's last pass after which it is taken to be stuck; it looks far more often.
@@ -37,6 +37,7 @@ class Control:
         """Return the routes; those with a free tail come after the ones they would swallow."""
         return [
             Route("/v1/models", self.models),
+            Route("/models", self.models),
             Route("/v1/models/{id:path}", self.model),
             Route("/healthz", self.healthz),
             Route("/readyz", self.readyz),
@@ -57,16 +58,16 @@ class Control:
         return started(self.board.snapshot)
 
     async def models(self, _request: Request) -> Response:
-        """List every id a client may use: names and aliases. Loads nothing."""
+        """List every id a client may use: names, aliases and virtual models. Loads nothing."""
         snapshot = self.snapshot
-        data = [model_entry(snapshot, i, self.created) for i in sorted(snapshot.applied.routes)]
+        data = [model_entry(snapshot, i, self.created) for i in model_ids(snapshot)]
         return JSONResponse({"object": "list", "data": data})
 
     async def model(self, request: Request) -> Response:
         """Show one id."""
         snapshot, model_id = self.snapshot, request.path_params["id"]
-        if model_id not in snapshot.applied.routes:
-            raise unknown(model_id, snapshot.applied.routes)
+        if model_id not in (known := model_ids(snapshot)):
+            raise unknown(model_id, known)
         return JSONResponse(model_entry(snapshot, model_id, self.created))
 
     async def healthz(self, _request: Request) -> Response:

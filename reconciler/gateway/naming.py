@@ -46,7 +46,7 @@ def resolve(snapshot: Snapshot, name: str) -> str:
     """Return the model that serves a name or alias; raise the 404 `ApiError` if nobody does."""
     model = snapshot.applied.routes.get(name)
     if model is None:
-        raise unknown(name, snapshot.applied.routes)
+        raise unknown(name, {*snapshot.applied.routes, *snapshot.applied.virtual})
     return model
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import structlog
 from starlette.types import Receive, Scope, Send
 
 from reconciler.board import Snapshot
@@ -16,12 +17,15 @@ from reconciler.gateway.guard import started
 from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, error_body, to_chat, upstream_headers
 from reconciler.gateway.naming import resolve
 from reconciler.gateway.reply import OPENAI, ErrorForm, Reply, Transform
+from reconciler.gateway.routing import choose, facts_of, states_of
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import COUNT_TOKENS, Path, spelling_for
 from reconciler.gateway.task import Task
 from reconciler.gateway.upstream import Outgoing, build_request
 from reconciler.gateway.wait import Comments, ticket_text, wants_comments
 from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
+
+log = structlog.get_logger(__name__)
 
 ANTHROPIC: Final = ErrorForm(
     lambda error: error_body(error.status, error.code, error.message), b"event: error\n"
@@ -55,7 +59,7 @@ class DataTask(Task):
         limit = shared.max_body(snapshot)
         call = await read_call(self.scope, self.receive, self.path, limit, shared.room, self._keep)
         self.watch(self.receive)
-        self.asks(snapshot, resolve(snapshot, call.model))
+        call = self._route(snapshot, call)
         shared.served.check(snapshot.applied, self.model, self.path, call.model)
         self.served = shared.served.of(snapshot.applied, self.model)
         if self.translated and self.path.name != COUNT_TOKENS:
@@ -70,6 +74,18 @@ class DataTask(Task):
             await self._count()
         else:
             await self._answer(snapshot, None if fits else budget)
+
+    def _route(self, snapshot: Snapshot, call: Call) -> Call:
+        """Find the model; behind a virtual name, the one that its rules choose, which is then asked by its own name."""
+        virtual = snapshot.applied.virtual.get(call.model)
+        if virtual is None:
+            self.asks(snapshot, resolve(snapshot, call.model))
+            return call
+        choice = choose(virtual, facts_of(call), states_of(snapshot, self.book.demands()))
+        log.info("routed", route=choice.why)
+        self.asks(snapshot, choice.model)
+        self.extra.append(choice.header)
+        return call.for_model(choice.model)
 
     @property
     def translated(self) -> bool:

@@ -1,13 +1,27 @@
 """What the gateway shows of the loop's snapshots; injected, so that tests of the gateway need no renderer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from reconciler.board import Snapshot
+from reconciler.core.launch import Role
 from reconciler.core.machine import Evicting, Loading
 from reconciler.core.types import Outcome, Reason
+from reconciler.gateway.context import budget_of
 from reconciler.gateway.errors import ApiError
+from reconciler.manifest.applied import GENERATING
+
+_GENERATING: Final = ("chat", "completion")
+_CAPABILITIES: Final[Mapping[Role, tuple[str, ...]]] = {
+    role: (*_GENERATING, "vision")
+    if role is Role.VISION
+    else _GENERATING
+    if role in GENERATING
+    else (role.value,)
+    for role in Role
+}
+_BEST_FIRST: Final = ("ready", "loading", "evicting", "cold", "failing", "blocked")
 
 View = Callable[[Snapshot, float], dict[str, Any]]
 
@@ -35,17 +49,49 @@ def standard_views() -> Views:
     )
 
 
+def model_ids(snapshot: Snapshot) -> list[str]:
+    """Return every id a client may use: names, aliases and virtual models, sorted."""
+    return sorted({*snapshot.applied.routes, *snapshot.applied.virtual})
+
+
 def model_entry(snapshot: Snapshot, model_id: str, created: int) -> dict[str, Any]:
-    """Return one id (a name or an alias) as OpenAI lists models, plus what we know of it."""
-    model = snapshot.applied.routes[model_id]
+    """Return one id as OpenAI lists models, with what other clients look for, and what we know of it.
+
+    A virtual model is ready when one of its models is; its context is the longest of theirs.
+    """
+    virtual = snapshot.applied.virtual.get(model_id)
+    entry = {"id": model_id, "object": "model", "created": created, "owned_by": "reconcile"}
+    if virtual is None:
+        model = snapshot.applied.routes[model_id]
+        return entry | _known_of(snapshot, (model,)) | {"reconcile": _own(snapshot, model)}
+    models = tuple(sorted({model for rule in virtual.rules for model in rule.use}))
+    states = {model_state(snapshot, model) for model in models}
+    best = next(state for state in _BEST_FIRST if state in states)
+    own = {"virtual": True, "models": list(models), "state": best}
+    return entry | _known_of(snapshot, models) | {"reconcile": own}
+
+
+def _own(snapshot: Snapshot, model: str) -> dict[str, Any]:
     residency = next((m.residency.value for m in snapshot.applied.manifest.models if m.name == model), None)
+    role = snapshot.applied.limits[model].role.value if model in snapshot.applied.limits else None
     return {
-        "id": model_id,
-        "object": "model",
-        "created": created,
-        "owned_by": "reconcile",
-        "reconcile": {"model": model, "state": model_state(snapshot, model), "residency": residency},
+        "model": model,
+        "state": model_state(snapshot, model),
+        "residency": residency,
+        "role": role,
     }
+
+
+def _known_of(snapshot: Snapshot, models: tuple[str, ...]) -> dict[str, Any]:
+    """Return what clients choose by: the roles, and how long a conversation may be under the names in use."""
+    limits = snapshot.applied.limits
+    roles = {limits[model].role for model in models if model in limits}
+    said: dict[str, Any] = {"capabilities": sorted({word for role in roles for word in _CAPABILITIES[role]})}
+    budgets = [budget.tokens for model in models if (budget := budget_of(snapshot, model)) is not None]
+    if budgets:
+        tokens = max(budgets)
+        said |= {"context_length": tokens, "max_model_len": tokens, "meta": {"n_ctx": tokens}}
+    return said
 
 
 def model_state(snapshot: Snapshot, model: str) -> str:

@@ -50,7 +50,14 @@ async def test_the_model_list_names_every_id_that_works() -> None:
         assert listed["object"] == "list"
         assert [m["id"] for m in listed["data"]] == ["chat", "gpt-4o", "team/über:7b"]
         first = listed["data"][1]
-        assert first["reconcile"] == {"model": "chat", "state": "ready", "residency": "pinned"}
+        assert first["reconcile"] == {
+            "model": "chat",
+            "state": "ready",
+            "residency": "pinned",
+            "role": "chat",
+        }
+        assert first["capabilities"] == ["chat", "completion"]
+        assert (await r.client.get("/models")).json() == listed
         assert (first["object"], first["owned_by"]) == ("model", "reconcile")
         assert abs(first["created"] - time.time()) < 60
         assert listed["data"][2]["reconcile"]["state"] == "cold"
