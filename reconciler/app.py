@@ -24,7 +24,7 @@ from reconciler.core.account import warm_together
 from reconciler.core.types import Observation, World
 from reconciler.gateway.app import Gateway
 from reconciler.gateway.server import BindError, GatewayServer, bind, serve
-from reconciler.host import Host, Ports, StateLock, StateLocked, identify
+from reconciler.host import Host, Ports, StateLock, StateLocked, files, identify
 from reconciler.host.adopt import survivors
 from reconciler.host.ask import run_command
 from reconciler.leases import LeaseBook
@@ -54,6 +54,7 @@ def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, j
     try:
         applied = _with_listen(load_manifest(path, environ=os.environ), listen)
         directory = resolve_state_dir(state_dir)
+        files.take_more()
         with StateLock(directory), ExitStack() as stack:
             sock = None if once else stack.enter_context(bind(applied.gateway))
             return anyio.run(_main, path, applied, directory, sock, listen, once)

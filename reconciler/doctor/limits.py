@@ -8,6 +8,7 @@ from reconciler.core.launch import LoadMode
 from reconciler.core.types import Preflight
 from reconciler.core.words import size
 from reconciler.doctor.finding import Finding, note, ok, warning
+from reconciler.host import files
 from reconciler.manifest.applied import Applied
 
 #: Returns the soft limit of a resource; None = unlimited.
@@ -19,7 +20,9 @@ _FILES_A_REQUEST: Final = 2
 
 
 def soft_limit(kind: int) -> int | None:
-    """Return the soft limit of this process; None = unlimited."""
+    """Return the soft limit that the manager has, started as we were; None = unlimited."""
+    if kind == resource.RLIMIT_NOFILE:
+        return files.attainable()  # it raises this one itself
     soft, _ = resource.getrlimit(kind)
     return None if soft == resource.RLIM_INFINITY else soft
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.engines.base import Command
-from reconciler.host import oom
+from reconciler.host import files, oom
 from reconciler.host.errors import StartError
 from reconciler.host.identity import Process, read_stat
 
@@ -49,6 +49,7 @@ def spawn(command: Command, env: Mapping[str, str], output: int) -> Process:
         raise StartError(_explain(command, env, error)) from error
     # We reap by pid. Without a return code the object would try that as well, and warn, when it is collected.
     popen.returncode = 0
+    files.give_back(popen.pid)
     oom.prefer([popen.pid], oom.LOADING)
     stat = read_stat(popen.pid)
     if stat is None:  # it cannot be reaped yet, so only a system without process information gets here
