@@ -121,12 +121,14 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(*models: ModelSpec, max_body: int | None = None) -> AsyncIterator[Rig]:
+async def rig(
+    *models: ModelSpec, max_body: int | None = None, start_seconds: float = 0.05
+) -> AsyncIterator[Rig]:
     """Serve a gateway for `models` (default: chat and other), with nothing loaded."""
     wakes: list[float] = []
     book = LeaseBook(lambda: wakes.append(time.monotonic()))
     board, pool = Board(), UpstreamPool()
-    app = create_app(book, board, views=VIEWS, pool=pool, max_body=max_body, start_seconds=0.05)
+    app = create_app(book, board, views=views, pool=pool, max_body=max_body, start_seconds=start_seconds)
     sock = bind(GatewaySettings(port=0))
     port = sock.getsockname()[1]
     running: asyncio.Future[GatewayServer] = asyncio.get_running_loop().create_future()

@@ -77,6 +77,11 @@ class Comments:
         if self._task is not None:
             await self._task
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is told any more."""
+        return self._task is None or self._task.done()
+
     def cancel(self) -> None:
         """Stop telling at once: nobody listens any more."""
         if self._task is not None:
