@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from context_talks import Words, call, chat_of, say
-from reconciler.gateway.context import Budget, Fitted, Summaries, Wish, fit
-from reconciler.gateway.context.summary import HEADING
+from reconciler.gateway.context import Budget, Fitted, Summaries, Wish, estimated_tokens, fit
+from reconciler.gateway.context.summary import HEADING, request_for
 from reconciler.gateway.context.text import CHAT, MESSAGES, RESPONSES
 from reconciler.gateway.errors import ApiError
 from reconciler.leases import LeaseRefused, Refusal
@@ -163,12 +163,14 @@ async def test_a_summary_has_a_length_and_no_thoughts() -> None:
     assert len(note) <= 100 * 6 + 100
 
 
-async def test_what_the_summariser_is_shown_fits_its_own_context() -> None:
-    writer, summaries = Writer(), Summaries()
-    fitted = await fit(call(chat_of(60, words=200)), BUDGET, Words(), summaries=summaries)
-    assert fitted.wish is not None
-    assert await summaries.make(fitted.wish, writer, shown_tokens=500) == ""
-    assert len(writer.asked[0]["messages"][1]["content"]) <= 2 * (500 - fitted.wish.tokens)
+@pytest.mark.parametrize("character", ["x", "é", "中", "😀"])
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 3.0])
+def test_what_the_summariser_is_shown_fits_its_own_context(character: str, ratio: float) -> None:
+    items = tuple(say("user", character * 3000) for _ in range(20))
+    wish = Wish("small", "key", items, None, 4096, ratio)
+    document = request_for(wish, 2048)
+    shown = estimated_tokens(CHAT, document) * ratio + document["max_tokens"]
+    assert 1500 * min(1, ratio) <= shown <= 2048
 
 
 @pytest.mark.parametrize(

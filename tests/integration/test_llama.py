@@ -87,7 +87,7 @@ def test_two_models_that_fit_one_at_a_time_both_answer_all(manager: Manager) -> 
     assert manager.steps() == [*expected, f"adopted {names[-1]}"]
 
 
-def test_the_engine_refuses_too_many_tokens_and_bad_files_evict_nobody(manager: Manager) -> None:
+def test_too_many_tokens_are_refused_and_bad_files_evict_nobody(manager: Manager) -> None:
     """Cut off, empty or missing weights are seen before the first victim goes."""
     models = layout(manager, "good", "cut", "empty", "missing", context=256)
     whole = Path(str(models["cut"]["weights"]))
@@ -106,15 +106,18 @@ def test_the_engine_refuses_too_many_tokens_and_bad_files_evict_nobody(manager: 
     assert manager.wait_ready("good") == [pid]
     assert manager.steps() == ["load good", "loaded good"]
 
-    # Too many tokens: refused in the words of the engine.
+    # Too many tokens: the gateway says all the numbers; asked without it, the engine's own words come through.
     body = chat("good", stream=True) | {"messages": [{"role": "user", "content": "x" * 6000}]}
     answer = manager.client.post(CHAT, json=body)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"].startswith("application/json")
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert "maximum context length is 256 tokens" in answer.json()["error"]["message"]
+    raw = manager.client.post(f"/upstream/good{CHAT}", json=body)
     direct = httpx.post(
         f"http://127.0.0.1:{manager.port_of('good')}{CHAT}", json=body, trust_env=False, timeout=30
     )
-    assert answer.status_code == 400
-    assert answer.headers["content-type"].startswith("application/json")
-    assert answer.json()["error"]["type"] == "exceed_context_size_error"
-    assert answer.json()["error"]["n_ctx"] == 256
-    assert (answer.status_code, answer.content) == (direct.status_code, direct.content)
+    assert raw.json()["error"]["type"] == "exceed_context_size_error"
+    assert raw.json()["error"]["n_ctx"] == 256
+    assert (raw.status_code, raw.content) == (direct.status_code, direct.content) == (400, raw.content)
     assert manager.ask("good").status_code == 200

@@ -142,9 +142,8 @@ async def _summarised(state: _State, summaries: Summaries, summarizer: str, fail
     if dropped <= known:
         return await _trimmed(state, "nothing more to summarize")
     before = len(state.talk.oldest(known))
-    wish = Wish(
-        summarizer, keys[dropped], tuple(state.talk.oldest(dropped)[before:]), note, state.budget.tokens
-    )
+    items = tuple(state.talk.oldest(dropped)[before:])
+    wish = Wish(summarizer, keys[dropped], items, note, state.budget.tokens, state.ratio)
     return Fitted(state.call, wish=wish)
 
 

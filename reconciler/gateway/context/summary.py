@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import anyio
 
-from reconciler.gateway.context.text import item_pieces
+from reconciler.gateway.context import estimate
+from reconciler.gateway.context.text import item_extent, item_pieces
 from reconciler.gateway.context.turns import Talk
 from reconciler.gateway.errors import ApiError
 from reconciler.leases import LeaseRefused
@@ -29,9 +30,10 @@ _MOST_TOKENS: Final = 512
 _PART: Final = 8
 #: Characters of one token at most that a summary is cut to, should its model not heed the limit.
 _CHARACTERS: Final = 6
-#: Characters shown to the summariser for each token of the budget; long results of tools first lose their middle.
-_SHOWN: Final = 2
+#: Characters of one message that the summariser is shown; longer ones (results of tools) lose their middle.
 _MESSAGE_CHARACTERS: Final = 4000
+#: Tokens that are left free beside what the summariser is shown, for its template.
+_TEMPLATE_TOKENS: Final = 128
 _THOUGHTS: Final = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 _TASK: Final = (
     "You shorten conversations. Write a summary, in the conversation's own language, of what was said so far: facts, "
@@ -52,6 +54,8 @@ class Wish:
     before: str | None
     #: Tokens of the context that it must leave room in.
     budget: int
+    #: Tokens for each one of the plain estimate, as the conversation's own model counts it.
+    ratio: float = 1.0
 
     @property
     def tokens(self) -> int:
@@ -126,11 +130,11 @@ def _chain(summarizer: str, talk: Talk) -> list[str]:
 
 
 def request_for(wish: Wish, shown_tokens: int) -> dict[str, Any]:
-    """Return the chat request that makes the summary; the answer's length counts against `shown_tokens`."""
-    most = max(256, (shown_tokens - wish.tokens) * _SHOWN - len(_TASK))
-    said = bounded("\n\n".join(filter(None, map(_told, wish.items))), most, middle=True)
-    if wish.before is not None:
-        said = f"{wish.before}\n\n{said}"
+    """Return the chat request that makes the summary; with its answer it has about `shown_tokens` at most."""
+    told = "\n\n".join(filter(None, map(_told, wish.items)))
+    before = f"{wish.before}\n\n" if wish.before is not None else ""
+    room = (shown_tokens - wish.tokens - _TEMPLATE_TOKENS) / max(1.0, wish.ratio) - _size(_TASK + before)
+    said = before + bounded(told, int(len(told) * max(0.0, room) / max(1, _size(told))), middle=True)
     return {
         "model": wish.summarizer,
         "messages": [{"role": "system", "content": _TASK}, {"role": "user", "content": said}],
@@ -138,6 +142,10 @@ def request_for(wish: Wish, shown_tokens: int) -> dict[str, Any]:
         "temperature": 0,
         "stream": False,
     }
+
+
+def _size(text: str) -> int:
+    return estimate.plain(item_extent(text))
 
 
 def _told(item: Any) -> str:
@@ -156,7 +164,7 @@ def bounded(text: str, most: int, *, middle: bool = False) -> str:
     if len(text) <= most:
         return text
     if middle:
-        half = max(1, (most - 5) // 2)
+        half = max(16, (most - 5) // 2)
         return f"{text[:half]} ... {text[-half:]}"
     start = text[: most - 4]
     at_word = start.rpartition(" ")[0]
