@@ -356,13 +356,15 @@ def wanted_tool(asked: dict[str, object]) -> str | None:
     tools = asked.get("tools")
     if not isinstance(tools, list) or not tools or asked.get("tool_choice") == "none":
         return None
-    return str(tools[0]["function"]["name"])
+    function = tools[0].get("function") if isinstance(tools[0], dict) else None
+    return str(function["name"]) if isinstance(function, dict) and "name" in function else None
 
 
 def tool_arguments(asked: dict[str, object]) -> str:
     """Return arguments that tell what the last message of the chat was."""
     messages = asked.get("messages")
     last = messages[-1] if isinstance(messages, list) and messages else {}
+    last = last if isinstance(last, dict) else {}
     return json.dumps({"role": last.get("role"), "heard": last.get("content")})
 
 

@@ -122,7 +122,10 @@ class Rig:
 
 @asynccontextmanager
 async def rig(
-    *models: ModelSpec, max_body: int | None = None, start_seconds: float = 0.05
+    *models: ModelSpec,
+    max_body: int | None = None,
+    start_seconds: float = 0.05,
+    views: Views = VIEWS,
 ) -> AsyncIterator[Rig]:
     """Serve a gateway for `models` (default: chat and other), with nothing loaded."""
     wakes: list[float] = []
