@@ -45,7 +45,7 @@ class ModelSpec:
     #: Seconds a freshly loaded model is safe from being displaced.
     min_resident: float = 0.0
     may_preempt: MayPreempt = MayPreempt.EQUAL
-    #: Seconds: a load is given up after this, a drain is cut (infinite = never), TERM becomes KILL.
+    #: Seconds: a load without a sign of life is given up, a drain is cut (infinite = never), TERM becomes KILL.
     load_timeout: float = 120.0
     drain_timeout: float = 120.0
     stop_grace: float = 10.0
