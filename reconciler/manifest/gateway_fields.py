@@ -141,8 +141,9 @@ KeyName = Annotated[
         matching(
             KEY_NAME_PATTERN,
             "api-key",
-            "is not the name of a key",
+            "this is not the name of a key",
             "letters, digits and . _ @ : - without blanks, 64 at most",
+            secret=True,
         )
     ),
     _schema(type="string", pattern=KEY_NAME_PATTERN),

@@ -62,10 +62,11 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
     if document is None:
         problems.raise_any()
         raise AssertionError("a document was refused without a reason")
+    complete = whole and not len(problems)
     launches = _launches(document, root, engines, problems)
     check_document(document, root, problems)
     known = routes({name: model.aliases for name, model in document.models.items()})
-    if whole:  # else what is not there may stand in the file that could not be read
+    if complete:  # else what is not there may stand where something could not be read
         check_references(document, known, root, problems)
     api_keys = read_keys(document.gateway, root, environ, problems)
     problems.raise_any()

@@ -55,6 +55,12 @@ def unknown_key(path: tuple[str | int, ...]) -> tuple[str, str, str]:
     if not section and key == "port":
         return "misplaced-key", 'no key "port" here', "did you mean gateway.listen (127.0.0.1:8080)?"
     near = nearest(key, known)
+    if near == key:
+        return (
+            "misplaced-key",
+            f"the key {quoted(key)} cannot stand beside the others here",
+            "keep one of them",
+        )
     if near:
         return "unknown-key", f"unknown key {quoted(key)}", f"did you mean {near}?"
     if key in _INSTEAD:

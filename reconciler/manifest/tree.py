@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 #: What is said of an API key and may be shown.
-KEY_SETTINGS: Final = frozenset({"name", "scopes", "priority"})
+KEY_SETTINGS: Final = frozenset({"scopes", "priority"})
+_KEY_SOURCES: Final = frozenset({"file", "env"})
 
 
 @dataclass(slots=True, eq=False)
@@ -130,5 +131,10 @@ def secret_scalars(node: Node, inside: bool = False, seen: set[int] | None = Non
         return
     for name, entry in node.items.items():
         harmless = inside and name in KEY_SETTINGS
-        secret = name == "env" or (name == "api_keys" and isinstance(entry.value, Seq))
+        secret = name in ("env", "api_keys") and not _names_a_source(name, entry.value)
         yield from secret_scalars(entry.value, (inside and not harmless) or secret, seen)
+
+
+def _names_a_source(name: str, value: Node) -> bool:
+    """Tell whether keys are said to be elsewhere. What is misspelt here may be a key itself."""
+    return name == "api_keys" and isinstance(value, Map) and value.items.keys() <= _KEY_SOURCES
