@@ -18,8 +18,8 @@ NAMES: Final = (
     "alternation",
     "gates",
 )
-#: Takes a quarter of an hour: run only when it is named.
-LONG: Final = ("soak",)
+#: These take many minutes: run only when they are named.
+LONG: Final = ("soak", "connections")
 
 
 def main() -> None:

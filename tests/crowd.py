@@ -7,25 +7,41 @@ from typing import cast
 
 import pytest
 
+#: Pieces of a stream after which a client is in the middle of it.
+SOME_PIECES = 3
+
 
 class Caller(asyncio.Protocol):
     """One connection that sends one request; `status` settles once, 0 if it was closed before its answer began.
 
-    `ended` settles when the whole answer is here, or the connection is lost.
+    `middle` settles when some of the answer is here, `ended` when all of it is, both at the latest when the
+    connection is lost.
     """
 
-    __slots__ = ("_left", "_tail", "body", "clean", "ended", "pieces", "request", "status", "transport")
+    __slots__ = (
+        "_left",
+        "_pieces",
+        "_tail",
+        "body",
+        "clean",
+        "ended",
+        "middle",
+        "request",
+        "status",
+        "transport",
+    )
 
     def __init__(self, request: bytes) -> None:
         loop = asyncio.get_running_loop()
         self.request = request
         self.transport = cast("asyncio.Transport", None)
         self.status: asyncio.Future[int] = loop.create_future()
+        self.middle: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
         #: Whether the answer came to its proper end.
         self.clean = False
         self.body = b""
-        self.pieces = 0
+        self._pieces = 0
         #: Bytes of the body to come; None = it is in chunks.
         self._left: int | None = None
         self._tail = b""
@@ -35,7 +51,9 @@ class Caller(asyncio.Protocol):
         self.transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:
-        self.pieces += 1
+        self._pieces += 1
+        if self._pieces == SOME_PIECES and not self.middle.done():
+            self.middle.set_result(None)
         if not self.status.done():
             data = self._tail + data
             head, end, rest = data.partition(b"\r\n\r\n")
@@ -62,8 +80,9 @@ class Caller(asyncio.Protocol):
     def _settle(self) -> None:
         if not self.status.done():
             self.status.set_result(0)
-        if not self.ended.done():
-            self.ended.set_result(None)
+        for future in (self.middle, self.ended):
+            if not future.done():
+                future.set_result(None)
 
     def leave(self) -> None:
         """Close the connection at once."""
