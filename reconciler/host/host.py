@@ -32,6 +32,11 @@ class Host:
         self.owner = owner
         self.logs = Logs(state_dir / "logs", log_cap)
         self._exits = Exits()
+        self._hidden: frozenset[str] = frozenset()
+
+    def hide(self, variables: Iterable[str]) -> None:
+        """Leave these variables of ours out of the environment of whatever is started from now on."""
+        self._hidden = frozenset(variables)
 
     async def start(self, command: Command, *, model: str, launch_id: str, port: int) -> Process:
         """Start `command` as one launch of `model` and return its identity; it is reaped whenever it ends.
@@ -109,7 +114,8 @@ class Host:
         self._exits.watch(process, pidfd, child=True)
 
     def _begin(self, command: Command, model: str, launch_id: str, port: int) -> Process:
-        env = child_environment(os.environ, command, self._mark(launch_id).variables())
+        own = {name: value for name, value in os.environ.items() if name not in self._hidden}
+        env = child_environment(own, command, self._mark(launch_id).variables())
         try:
             output = self.logs.open(model)
         except OSError as error:

@@ -23,6 +23,7 @@ class Desired:
         journal: Journal,
         book: LeaseBook,
         ports: Callable[[tuple[int, int]], None],
+        hide: Callable[[tuple[str, ...]], None],
     ) -> None:
         self.applied = applied
         #: What was wrong with a newer manifest, a line each; empty = the newest is in force.
@@ -32,6 +33,7 @@ class Desired:
         self._known: dict[str, ModelSpec] = {}
         self._store, self._keeper, self._journal, self._book = store, keeper, journal, book
         self._ports = ports
+        self._hide = hide
 
     def leave(self, reading: Applied | ManifestError) -> None:
         """Leave a new reading of the manifest."""
@@ -53,6 +55,7 @@ class Desired:
         self.applied = replace(applied, manifest=replace(applied.manifest, generation=generation))
         self._known |= {m.name: m for m in applied.manifest.models}
         self._ports(applied.ports)
+        self._hide(applied.gateway.key_variables)
         transient = [m.name for m in applied.manifest.models if m.residency is Residency.TRANSIENT]
         limits = {name: limit.queue for name, limit in applied.limits.items()}
         gates = {name: gate.limit for name, gate in applied.gateway.gates.items()}

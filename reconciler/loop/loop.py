@@ -115,6 +115,7 @@ class Loop:
             journal=self._journal,
             book=book,
             ports=self._actions.use_ports,
+            hide=host.hide,
         )
         self._slot = Slot(self.wake, self._observer.available)
         self._forget: set[str] = set()
