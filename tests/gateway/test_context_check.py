@@ -130,7 +130,7 @@ async def test_images_are_counted_by_their_figure_and_not_sent_to_the_tokenizer(
     [
         (5000, 100, r"^prompt is too long: \d+ tokens > 4096 maximum"),
         (3000, 3000, r"^input length and `max_tokens` exceed context limit: \d+ \+ 3000 > 4096"),
-        (1, 5000, r"^input length and `max_tokens` exceed context limit: 1 \+ 5000 > 4096"),
+        (1, 5000, r"^input length and `max_tokens` exceed context limit: 9 \+ 5000 > 4096"),
     ],
 )
 async def test_anthropic_clients_find_the_words_they_look_for(words: int, answer: int, match: str) -> None:

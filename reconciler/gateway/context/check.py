@@ -12,7 +12,7 @@ from reconciler.gateway.context import estimate
 from reconciler.gateway.context.budget import Budget, answer_tokens
 from reconciler.gateway.context.media import may_hold_media, plain_bytes
 from reconciler.gateway.context.overflow import Counter, Cut, Tally, cut, first_cut, room
-from reconciler.gateway.context.refusal import answer_too_long, too_long
+from reconciler.gateway.context.refusal import AT_LEAST, ESTIMATED, too_long
 from reconciler.gateway.context.summary import Summaries, Wish, chain
 from reconciler.gateway.context.text import COMPLETIONS, MESSAGES, PROMPTED, extent_of
 from reconciler.gateway.context.turns import Talk, talk_of
@@ -20,7 +20,6 @@ from reconciler.manifest.applied import Overflow
 
 CONTEXT_HEADER: Final = b"x-reconciler-context"
 ESTIMATE_HEADER: Final = b"x-reconciler-estimate"
-_AT_LEAST: Final = "at least"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,8 @@ def early(call: Call, budget: Budget | None) -> bool:
     answer = answer_tokens(document)
     left = budget.tokens - max(answer, 1)
     if left <= 0:
-        raise answer_too_long(call.path, budget.tokens, answer)
+        guess = estimate.estimated_tokens(call.path, document)
+        raise too_long(call.path, budget.tokens, guess, answer, ESTIMATED)
     size, media = len(call.body), may_hold_media(call.body)
     if estimate.body_bound(size) <= left and not media:
         return True
@@ -52,7 +52,7 @@ def early(call: Call, budget: Budget | None) -> bool:
         return True
     least = _least(call, budget) if _may_be_above(call, left) else 0
     if least > left:
-        raise too_long(call.path, budget.tokens, least, answer, _AT_LEAST)
+        raise too_long(call.path, budget.tokens, least, answer, AT_LEAST)
     return False
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from reconciler.gateway.context import estimate
 from reconciler.gateway.context.budget import Budget, answer_tokens
 from reconciler.gateway.context.media import counted_form
+from reconciler.gateway.context.refusal import COUNTED, ESTIMATED
 from reconciler.gateway.context.text import extent_of
 from reconciler.gateway.context.turns import Talk
 
@@ -41,7 +42,7 @@ class Tally:
     @property
     def how(self) -> str:
         """Where the last figure comes from."""
-        return "counted by the model's tokenizer" if self.exact else "estimated: bytes / 3, more beyond ASCII"
+        return COUNTED if self.exact else ESTIMATED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,15 @@
 """The error of a request that is too long, in the words that clients look for."""
 
+from typing import Final
+
 from reconciler.gateway.context.text import MESSAGES
 from reconciler.gateway.errors import ApiError
 
-CODE = "context_length_exceeded"
+CODE: Final = "context_length_exceeded"
+#: Where a figure comes from.
+COUNTED: Final = "counted by the model's tokenizer"
+ESTIMATED: Final = "estimated: bytes / 3, more beyond ASCII"
+AT_LEAST: Final = "at least"
 
 
 def too_long(path: str, budget: int, prompt: int, answer: int, how: str, hint: str = "") -> ApiError:
@@ -27,16 +33,8 @@ def _first_words(path: str, budget: int, prompt: int, answer: int) -> str:
 
 
 def _advice(budget: int, prompt: int, answer: int) -> str:
-    left = budget - prompt
+    left, over = budget - prompt, prompt + max(1, answer) - budget
     if answer and left > 0:
-        return f"Ask for at most {left} tokens of answer, or shorten the prompt by {answer - left}."
-    return f"Shorten the prompt by at least {prompt + max(1, answer) - budget} tokens."
-
-
-def answer_too_long(path: str, budget: int, answer: int) -> ApiError:
-    """Return the 400 for an answer that would not fit beside any prompt."""
-    if path == MESSAGES:
-        words = f"input length and `max_tokens` exceed context limit: 1 + {answer} > {budget}"
-    else:
-        words = f"This model's maximum context length is {budget} tokens"
-    return ApiError(CODE, f"{words}. {answer} tokens of answer were asked for alone; ask for fewer.")
+        or_else = f", or shorten the prompt by {over}" if over < prompt else ""
+        return f"Ask for at most {left} tokens of answer{or_else}."
+    return f"Shorten the prompt by at least {over} tokens."
