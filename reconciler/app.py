@@ -33,6 +33,7 @@ from reconciler.loop.adopt import GRACE_SECONDS, launch_of
 from reconciler.loop.launches import instance
 from reconciler.loop.observe import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
+from reconciler.manifest.applied import GatewaySettings
 from reconciler.manifest.fields import is_loopback, listen_address
 from reconciler.memory.machine import open_machine
 from reconciler.store import AsyncStore, StoreError, peek
@@ -145,7 +146,7 @@ async def _main(
             tasks.start_soon(_signals, loop)
             if sock is not None:
                 tasks.start_soon(_watch, path, loop, listen, (applied.gateway.host, applied.gateway.port))
-                tasks.start_soon(_serve, gateway, applied, sock, directory)
+                tasks.start_soon(_serve, gateway, board, applied, sock, directory)
             await loop.run()
             tasks.cancel_scope.cancel()
     finally:
@@ -187,7 +188,9 @@ async def _watch(path: Path, loop: Loop, listen: str | None, bound: tuple[str, i
     await ManifestWatcher(path, environ=os.environ).run(publish)
 
 
-async def _serve(gateway: Gateway, applied: Applied, sock: socket.socket, directory: Path) -> None:
+async def _serve(
+    gateway: Gateway, board: Board, applied: Applied, sock: socket.socket, directory: Path
+) -> None:
     host, port = sock.getsockname()[:2]
     # Who listens on all addresses is reached from here by the loopback.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
@@ -199,7 +202,10 @@ async def _serve(gateway: Gateway, applied: Applied, sock: socket.socket, direct
         write_private(directory / RUN_FILE, json_module.dumps(note))
         log.info("serving", address=url, models=sorted(applied.launches))
 
-    await serve(gateway.app, applied.gateway, sock=sock, started=started)
+    def newest() -> GatewaySettings:
+        return (board.snapshot.applied if board.snapshot is not None else applied).gateway
+
+    await serve(gateway.app, applied.gateway, sock=sock, started=started, newest=newest)
 
 
 def _with_listen(applied: Applied, listen: str | None) -> Applied:
