@@ -352,16 +352,15 @@ class Traffic(RuleBasedStateMachine):
             case "cut":
                 self.step(book.cut, model)
 
-    @rule(admissions=admissions, limits=gate_limits)
-    def reassign(self, admissions: dict[str, Admission], limits: dict[str, int]) -> None:
-        crowd = self.crowd
-        crowd.admissions, crowd.limits = admissions, limits
+    @rule(limits=gate_limits)
+    def limit_gates(self, limits: dict[str, int]) -> None:
+        self.crowd.limits = limits
+        self.step(lambda: self.crowd.book.configure(dict.fromkeys(MODELS, ROOMY), gates=limits))
 
-        def work() -> None:
-            crowd.book.configure(dict.fromkeys(MODELS, ROOMY), gates=limits)
-            crowd.book.assign(admissions)
-
-        self.step(work)
+    @rule(admissions=admissions)
+    def assign(self, admissions: dict[str, Admission]) -> None:
+        self.crowd.admissions = admissions
+        self.step(self.crowd.book.assign, admissions)
 
     @invariant()
     def no_gate_lets_in_more_models_than_its_limit(self) -> None:

@@ -160,7 +160,6 @@ async def test_a_hold_that_cannot_be_fulfilled_ends_with_the_reason(how: str) ->
     match how:
         case "refuse":
             book.refuse("a", refusal)
-            book.refuse("b", refusal)
         case "shut":
             book.shut(refusal)
             with pytest.raises(LeaseRefused, match="needs 9 GiB"):

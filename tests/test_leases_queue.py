@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lease_clients import Client, endpoint, new_book, settle
 from reconciler.core.types import Demand
-from reconciler.leases import Admission, LeaseRefused, QueueLimits
+from reconciler.leases import Admission, LeaseRefused, QueueLimits, Refusal
 from reconciler.leases.page import AGEING_PRIORITY, AGEING_SECONDS, rank
 
 pytestmark = pytest.mark.anyio
@@ -137,6 +137,8 @@ async def test_sealing_turns_gate_waiters_into_queue_waiters() -> None:
     inside, waits = Client(book, "b").start(), Client(book, "a").start()
     await settle()
     assert book.demands() == (Demand("a", gated=1), Demand("b", active=1))
+    book.refuse("a", Refusal(503, "backing_off", "another process of it cannot be loaded"))
+    assert book.demands()[0].gated == 1, "it does not wait for a load"
     book.dismiss("a")
     book.seal("a", drain=True)
     assert book.demands()[0] == Demand("a", waiting=1, oldest=100.0)
@@ -161,6 +163,21 @@ async def test_a_ticket_callback_that_fails_leaves_nobody_behind() -> None:
         async with book.lease("a", seen=broken):
             pytest.fail("granted")
     assert book.demands() == ()
+
+
+async def test_an_urgent_newcomer_is_served_before_its_own_models_claimed_queue() -> None:
+    book, _, clock = new_book(ROOMY, gates={"heavy": 1})
+    book.assign(dict.fromkeys("ab", Admission(None, ("heavy",))))
+    for model in "ab":
+        book.open(endpoint(model), clock.now)
+    clients = [Client(book, model).start() for model in "aba"]
+    await settle()
+    assert [c.served() for c in clients] == [True, False, False]
+    async with book.lease("a", priority=1000) as lease:
+        assert lease.waited == 0
+        assert book.demands()[0] == Demand("a", active=2, gated=1)
+    for client in reversed(clients):
+        await client.leave()
 
 
 # --- quiet leases ---
