@@ -22,6 +22,7 @@ test check: ready-test
 	.venv/bin/ruff format --check
 	$(PY) -m reconciler.manifest.schema --check
 	$(PY) -m reconciler.render.schemas --check
+	$(PY) -m reconciler.gateway.openapi --check
 	.venv/bin/lint-imports
 	.venv/bin/mypy reconciler tests benchmarks tools
 	$(PY) -m pytest

@@ -15,6 +15,7 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
 from reconciler.gateway.holds import Holds
 from reconciler.gateway.naming import resolve, unknown
+from reconciler.gateway.openapi.endpoint import openapi
 from reconciler.gateway.views import View, Views, check_loadable, model_entry, model_ids, verdict_entry
 from reconciler.leases import LeaseBook
 
@@ -45,6 +46,7 @@ class Control:
             Route("/api/v1/plan", self._view(self.views.plan)),
             Route("/api/v1/world", self._view(self.views.world)),
             Route("/api/v1/budget", self._view(self.views.budget)),
+            Route("/api/v1/openapi.json", openapi),
             Route("/api/v1/models/{name:path}/load", self.load, methods=["POST"]),
             Route("/api/v1/models/{name:path}/evict", self.evict, methods=["POST"]),
             Route("/api/v1/models/{name:path}/forget", self.forget, methods=["POST"]),
