@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lease_clients import Client, endpoint, new_book, settle
 from reconciler.core.types import Demand
-from reconciler.leases import Admission, LeaseRefused, QueueLimits, Refusal
+from reconciler.leases import Admission, LeaseRefused, QueueLimits, Refusal, Ticket
 from reconciler.leases.page import AGEING_PRIORITY, AGEING_SECONDS, rank
 
 pytestmark = pytest.mark.anyio
@@ -173,8 +173,9 @@ async def test_an_urgent_newcomer_is_served_before_its_own_models_claimed_queue(
     clients = [Client(book, model).start() for model in "aba"]
     await settle()
     assert [c.served() for c in clients] == [True, False, False]
-    async with book.lease("a", priority=1000) as lease:
-        assert lease.waited == 0
+    tickets: list[Ticket] = []
+    async with book.lease("a", priority=1000, seen=tickets.append):
+        assert tickets == [], "it did not wait"
         assert book.demands()[0] == Demand("a", active=2, gated=1)
     for client in reversed(clients):
         await client.leave()
