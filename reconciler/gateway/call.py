@@ -39,6 +39,7 @@ class Call:
     model: str
     stream: bool = False
     _document: dict[str, Any] | None = None
+    _is_json: bool | None = None
 
     @property
     def document(self) -> dict[str, Any]:
@@ -50,7 +51,9 @@ class Call:
     @property
     def is_json(self) -> bool:
         """Whether the body is JSON (not a form)."""
-        return not forms.is_form(self.header(b"content-type"))
+        if self._is_json is None:
+            self._is_json = not forms.is_form(self.header(b"content-type"))
+        return self._is_json
 
     def header(self, name: bytes) -> bytes:
         """Return the first value of a header, b"" if there is none; `name` in lower case."""
@@ -108,7 +111,7 @@ async def read_call(
     if model is None and path.query and query:
         model = parse_qs(query.decode("latin-1")).get("model", [None])[0]
     name = _model_name(model)
-    return Call(path.name, target, scope["method"], headers, body.data, name, stream is True)
+    return Call(path.name, target, scope["method"], headers, body.data, name, stream is True, None, not form)
 
 
 def _model_name(model: object) -> str:

@@ -13,6 +13,7 @@ from reconciler.board import Snapshot
 from reconciler.gateway.bodies import ClientGoneError
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import KEY
+from reconciler.gateway.interrupt import Interrupt
 from reconciler.gateway.lastline import last_line
 from reconciler.gateway.naming import header_form
 from reconciler.gateway.reply import Reply, Transform
@@ -38,23 +39,33 @@ class Ending(enum.Enum):
     LATE = "its time is over"
 
 
-class Stop:
+class Stop(Interrupt):
     """Ends the work on one request; the first reason counts."""
 
-    __slots__ = ("reason", "scope")
+    __slots__ = ("_timer", "reason")
 
     def __init__(self) -> None:
-        self.scope = anyio.CancelScope()
+        super().__init__()
         self.reason: Ending | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self, reason: Ending) -> None:
         self.reason = self.reason or reason
-        self.scope.cancel()
+        self.end()
+
+    def within(self, seconds: float) -> None:
+        """End the work when so many seconds are over."""
+        self._timer = asyncio.get_running_loop().call_later(seconds, self, Ending.LATE)
+
+    def over(self) -> None:
+        """Note that there is nothing left to end."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     @property
     def ended(self) -> Ending | None:
         """What ended the work; None = it came to its own end."""
-        return (self.reason or Ending.LATE) if self.scope.cancelled_caught else None
+        return self.reason if self.caught else None
 
 
 class Task:
@@ -132,7 +143,7 @@ class Task:
             self.extra.append((b"x-reconciler-waited", f"{self.waited:.3f}".encode()))
         limits = self.limits
         if limits.request is not None:
-            self.stop.scope.deadline = anyio.current_time() + limits.request
+            self.stop.within(limits.request)
         async with self.pool.exchange(
             lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=self.cut
         ) as incoming:
@@ -146,12 +157,13 @@ class Task:
         """Serve the request; whatever goes wrong becomes an answer."""
         failure: Exception | None = None
         try:
-            with self.stop.scope:
+            with self.stop:
                 try:
                     await self.work()
                 except Exception as failed:
                     failure = failed
         finally:
+            self.stop.over()
             if self._watching is not None:
                 self._watching.cancel()
         ended = self.stop.ended
