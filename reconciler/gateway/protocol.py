@@ -7,12 +7,24 @@ import httptools
 from uvicorn.server import ServerState
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.protocol_config import GatewayConfig, crowded
+from reconciler.gateway.protocol_config import GatewayConfig, crowded, too_large
 from reconciler.gateway.protocol_end import EndingProtocol
 from reconciler.gateway.upgrade import EXTENSION, Successor, Upgrade
 
 #: Below this path WebSockets are passed on. Everywhere else the wish to upgrade is ignored, as HTTP allows.
 UPGRADED: Final = b"/upstream/"
+
+
+class _Trailers(list[tuple[bytes, bytes]]):
+    """Takes the trailers of a body, and keeps none of them. Raises `ApiError` (431) above so many bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.left = self.limit = limit
+
+    def append(self, header: tuple[bytes, bytes]) -> None:
+        self.left -= len(header[0]) + len(header[1]) + 4
+        if self.left < 0:
+            raise too_large(self.limit)
 
 
 class GatewayProtocol(EndingProtocol):
@@ -28,8 +40,8 @@ class GatewayProtocol(EndingProtocol):
         super().__init__(config, server_state, app_state, _loop)
         #: A head has begun and is not complete; a head was complete and its body is not.
         self._in_head = self._in_body = False
-        #: Of the head at hand: bytes of complete lines, and bytes received while it is not complete.
-        self._head_lines = self._head_bytes = 0
+        #: Bytes received of a head that is not complete.
+        self._head_bytes = 0
         self._head_is_new = False
         self._upgrade: Upgrade | None = None
         self._last_byte = 0.0
@@ -92,47 +104,51 @@ class GatewayProtocol(EndingProtocol):
         if self._in_head and not self._head_is_new:
             self._head_bytes += len(data)
             if self._head_bytes > self.limits.head_bytes:
-                self._refuse(self._head_too_large())
+                self._refuse(too_large(self.limits.head_bytes))
         return b""
 
     def on_message_begin(self) -> None:
         """Begin a head."""
         super().on_message_begin()
         self._in_head = self._head_is_new = True
-        self._head_lines = self._head_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        """Take a piece of the target."""
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. Trailers are dropped: they come after the checks of what stands in the head."""
-        self._count(len(name) + len(value) + 4)
-        if self._in_head:
-            super().on_header(name, value)
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its body could be read in more than one way."""
-        encodings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
-        version = self.parser.get_http_version()
-        if version not in ("1.1", "1.0") or (encodings and (encodings != [b"chunked"] or version == "1.0")):
-            raise ApiError("invalid_http", "only HTTP/1.1 with a body as it is, or in chunks, is spoken here")
-        if len(self.pipeline) >= self.limits.pipelined:
-            text = f"{self.limits.pipelined} requests were sent ahead; wait for their answers"
-            raise ApiError("invalid_http", text)
-        self._cancel_read_timer()
+        chunked = self._check_head()
+        if self._read_timer is not None:
+            self._cancel_read_timer()
         super().on_headers_complete()
         self._in_head, self._in_body = False, True
         if self.parser.should_upgrade() and self._asks_for_websocket():
             self._upgrade = Upgrade(self)
             self.cycle.keep_alive = False
             self.scope["extensions"] = {EXTENSION: self._upgrade}  # type: ignore[dict-item]
+        if chunked:  # trailers come after the checks of what stands in the head: they must not get into it
+            self.headers = _Trailers(self.limits.head_bytes)
+
+    def _check_head(self) -> bool:
+        """Return whether the body is in chunks; raise `ApiError` for a head that is not taken."""
+        size, coded = len(self.url), 0
+        for name, value in self.headers:
+            size += len(name) + len(value) + 4
+            if name == b"transfer-encoding":
+                coded += 1 if value.lower() == b"chunked" else 2
+        if size > self.limits.head_bytes:
+            raise too_large(self.limits.head_bytes)
+        version = self.parser.get_http_version()
+        if (version != "1.1" and (version != "1.0" or coded)) or coded > 1:
+            raise ApiError("invalid_http", "only HTTP/1.1 with a body as it is, or in chunks, is spoken here")
+        if len(self.pipeline) >= self.limits.pipelined:
+            text = f"{self.limits.pipelined} requests were sent ahead; wait for their answers"
+            raise ApiError("invalid_http", text)
+        return coded == 1
 
     def on_message_complete(self) -> None:
         """End the body."""
         self._in_body = False
-        self._cancel_read_timer()
+        if self._read_timer is not None:
+            self._cancel_read_timer()
         super().on_message_complete()
 
     def _asks_for_websocket(self) -> bool:
@@ -144,27 +160,20 @@ class GatewayProtocol(EndingProtocol):
             and not names & {b"content-length", b"transfer-encoding"}
         )
 
-    def _count(self, size: int) -> None:
-        self._head_lines += size
-        if self._head_lines > self.limits.head_bytes:
-            raise self._head_too_large()
-
-    def _head_too_large(self) -> ApiError:
-        return ApiError("headers_too_large", f"the head is larger than {self.limits.head_bytes} bytes")
-
     # --- time ---
 
     def _watch_reading(self) -> None:
         """See to it that a timer runs while the client owes us something, and only then."""
-        if self._deaf or self._upgrade is not None or self.transport.is_closing():
-            return
         if self._in_body:
             self._last_byte = self.loop.time()
-            if self._read_timer is None:
+            if self._read_timer is None and not self._deaf:
                 self._read_timer = self.loop.call_later(self.limits.body_seconds, self._body_is_late)
-        elif not self._in_head and self.cycle is not None and not self.cycle.response_complete:
-            self._cancel_read_timer()
-        elif self._read_timer is None:
+            return
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering and not self._in_head:
+            if self._read_timer is not None:
+                self._cancel_read_timer()
+        elif self._read_timer is None and not self._deaf and not self.transport.is_closing():
             self._read_timer = self.loop.call_later(self.limits.head_seconds, self._head_is_late)
 
     def _head_is_late(self) -> None:

@@ -80,3 +80,8 @@ def crowded(limit: int) -> ApiError:
     """Return the refusal of a connection above `limit`."""
     text = f"{limit} connections are open, as many as gateway.max_connections allows"
     return ApiError("too_many_connections", text, retry_after=CROWDED_RETRY_SECONDS)
+
+
+def too_large(limit: int) -> ApiError:
+    """Return the refusal of a head above `limit` bytes."""
+    return ApiError("headers_too_large", f"the head is larger than {limit} bytes")
