@@ -14,6 +14,7 @@ from reconciler.board import Board
 from reconciler.gateway.control import Control
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import Guard
+from reconciler.gateway.messages.errors import body_for
 from reconciler.gateway.naming import UPSTREAM
 from reconciler.gateway.proxy import DataTask, form_of
 from reconciler.gateway.raw import RawTask
@@ -137,10 +138,10 @@ def not_allowed(scope: Scope, allow: str) -> ApiError:
     return ApiError("method_not_allowed", text, headers=((b"allow", allow.encode()),))
 
 
-async def _api_error(_request: Request, error: Exception) -> Response:
+async def _api_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, ApiError):
         raise error
-    response = JSONResponse(error.body(), status_code=error.status)
+    response = JSONResponse(body_for(request.url.path, error), status_code=error.status)
     response.raw_headers.extend(error.headers())
     return response
 

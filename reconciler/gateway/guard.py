@@ -12,9 +12,10 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.board import Board, Snapshot
-from reconciler.gateway.errors import ApiError
+from reconciler.gateway.errors import ApiError, send_json
 from reconciler.gateway.hosts import host_allowed, is_loopback, origin_allowed
 from reconciler.gateway.keyring import KeyRing, sent_keys
+from reconciler.gateway.messages.errors import body_for
 from reconciler.gateway.refusals import Refusals
 from reconciler.gateway.scopes import ANY, KEYLESS, SAFE, scopes_for
 from reconciler.gateway.upgrade import EXTENSION
@@ -136,7 +137,8 @@ class Guard:
                 access.key(seen, scope)
         except ApiError as error:
             self._note(scope, error)
-            await error.send(self._sending(send, cors))
+            body = body_for(scope["path"], error)
+            await send_json(self._sending(send, cors), error.status, body, error.headers())
             return
         await self.app(scope, receive, self._sending(send, cors))
 

@@ -5,6 +5,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from reconciler.gateway.errors import ApiError
+
+#: All that Anthropic's clients ask for is here or below.
+PATH: Final = "/v1/messages"
 INVALID: Final = "invalid_request_error"
 API: Final = "api_error"
 OVERLOADED: Final = "overloaded_error"
@@ -42,6 +46,13 @@ def error_body(status: int, code: str, message: str) -> dict[str, Any]:
     if code in TOO_LONG and TOO_LONG_WORDS not in message.lower():
         message = f"{TOO_LONG_WORDS}: {message}"
     return {"type": "error", "error": {"type": kind, "message": message, "code": code}}
+
+
+def body_for(path: str, error: ApiError) -> Mapping[str, Any]:
+    """Return the body of an error of ours in the shape that the clients of a path know."""
+    if path == PATH or path.startswith(f"{PATH}/"):
+        return error_body(error.status, error.code, error.message)
+    return error.body()
 
 
 def engine_error(status: int, body: bytes) -> dict[str, Any]:
