@@ -3,7 +3,7 @@
 import asyncio
 from types import TracebackType
 
-import anyio
+from reconciler.gateway.interrupt import Interrupt
 
 
 class Stall:
@@ -13,7 +13,7 @@ class Stall:
         #: Whether a step took too long.
         self.happened = False
         self._seconds = seconds
-        self._scope = anyio.CancelScope()
+        self._work = Interrupt()
         self._loop = asyncio.get_running_loop()
         self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -27,7 +27,7 @@ class Stall:
         self._since = None
 
     def __enter__(self) -> "Stall":
-        self._scope.__enter__()
+        self._work.__enter__()
         self._timer = self._loop.call_later(self._seconds, self._look)
         return self
 
@@ -36,7 +36,7 @@ class Stall:
     ) -> bool:
         if self._timer is not None:
             self._timer.cancel()
-        return bool(self._scope.__exit__(kind, error, trace))
+        return self._work.__exit__(kind, error, trace)
 
     def _look(self) -> None:
         now = self._loop.time()
@@ -45,4 +45,4 @@ class Stall:
             self._timer = self._loop.call_later(left, self._look)
         else:
             self.happened = True
-            self._scope.cancel()
+            self._work.end()
