@@ -55,11 +55,13 @@ def read_object(data: Buffer) -> dict[str, Any]:
 
 
 def write_object(value: dict[str, Any]) -> bytes:
-    """Return the JSON text of an object, in UTF-8."""
+    """Return the JSON text of an object, in UTF-8. Raises `ApiError` (400) for one that is nested too deeply."""
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can say
         return json.dumps(value, separators=(",", ":")).encode()
+    except RecursionError:  # what could just be read can be a little too deep to be written
+        raise ApiError("invalid_json", "the body is nested too deeply") from None
 
 
 def with_model(data: Buffer, model: str, was: str) -> bytes | memoryview:

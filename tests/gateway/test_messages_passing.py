@@ -133,3 +133,22 @@ async def test_half_a_character_is_passed_on() -> None:
         body = b'{"model":"chat","max_tokens":9,"messages":[{"role":"user","content":"\\ud83d"}]}'
         answer = await r.client.post(MESSAGES, content=body)
         assert answer.status_code == 200, answer.text
+
+
+async def test_what_is_nested_too_deeply_is_refused() -> None:
+    """There are depths that can be read but not be written again."""
+    async with rig() as r:
+        r.open(r.engine())
+        seen = set()
+        for depth in (10, *range(900, 1000, 3), 5000):
+            deep = b'{"a":' * depth + b"1" + b"}" * depth
+            call = b'{"type":"tool_use","id":"t","name":"n","input":%s}' % deep
+            messages = b'[{"role":"assistant","content":[%s]}]' % call
+            tools = b'[{"name":"n","input_schema":%s}]' % deep
+            for more in (
+                b'"messages":%s' % messages,
+                b'"messages":[{"role":"user","content":"x"}],"tools":%s' % tools,
+            ):
+                answer = await r.client.post(MESSAGES, content=b'{"model":"chat","max_tokens":9,%s}' % more)
+                seen.add(answer.status_code)
+        assert seen == {200, 400}

@@ -112,7 +112,11 @@ def search_result(block: Part, path: str) -> list[Part]:
 
 def call(block: Part, path: str) -> Part:
     """Return a use of a tool as a tool call."""
-    arguments = json.dumps(mapping(block.get("input"), f"{path}.input"), ensure_ascii=False)
+    given = mapping(block.get("input"), f"{path}.input")
+    try:
+        arguments = json.dumps(given, ensure_ascii=False)
+    except RecursionError:  # what could just be read can be a little too deep to be written
+        raise invalid(f"{path}.input", "is nested too deeply") from None
     function = {"name": name(block.get("name"), f"{path}.name"), "arguments": arguments}
     return {"id": name(block.get("id"), f"{path}.id"), "type": "function", "function": function}
 

@@ -1,8 +1,11 @@
 """Reading the fields of a request; what is wrong is said with the path of the field, as `messages.0.content`."""
 
-from typing import Any
+from typing import Any, Final
 
 from reconciler.gateway.errors import ApiError
+
+#: What JSON reads as infinite cannot be written as JSON again.
+_HUGE: Final = 1e300
 
 
 def invalid(path: str, text: str) -> ApiError:
@@ -40,7 +43,7 @@ def mapping(value: object, path: str) -> dict[str, Any]:
 
 def number(value: object, path: str) -> int | float:
     """Return a number; raise `ApiError` (400) for anything else. JSON's true and false are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_HUGE < value < _HUGE:
         raise invalid(path, "must be a number")
     return value
 

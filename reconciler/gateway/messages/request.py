@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from reconciler.gateway.messages.content import Part, blocks, joined, merged, parts, read_turn
-from reconciler.gateway.messages.fields import invalid, items, mapping, name, number, positive, string
+from reconciler.gateway.messages.fields import flag, invalid, items, mapping, name, number, positive, string
 from reconciler.gateway.messages.tools import read_tools
 
 #: Things only Anthropic's servers do; leaving them out in silence would change what the client gets.
@@ -37,7 +37,7 @@ def to_chat(document: dict[str, Any]) -> dict[str, Any]:
     user = mapping(document.get("metadata") or {}, "metadata").get("user_id")
     if user is not None:
         chat["user"] = string(user, "metadata.user_id")
-    if document.get("stream"):
+    if flag(document.get("stream"), "stream"):
         chat |= {"stream": True, "stream_options": {"include_usage": True}}
     return chat
 
