@@ -6,6 +6,7 @@ of the few threads of llama-server, which leaves its others to the health probe 
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache, partial
 from types import TracebackType
@@ -40,6 +41,7 @@ IDLE_SECONDS: Final = 1.0
 #: While other requests wait for an engine: one that serves a single connection turns to them only when it is closed.
 CROWDED_SECONDS: Final = 0.05
 MAX_IDLE: Final = 2
+LOOPBACK: Final = ("127.0.0.1", "::1")
 
 
 class UpstreamPool:
@@ -115,20 +117,28 @@ class UpstreamPool:
         """Open a connection, trying all addresses of the host's name; raise `UpstreamError` if none answers."""
         self._drop_idle(endpoint.model)
         host, port, _ = _address(endpoint.base_url)
-        loop, model = asyncio.get_running_loop(), endpoint.model
-        made: Connection | None = None
-        try:
-            with anyio.move_on_after(CONNECT_SECONDS):
-                _, made = await loop.create_connection(
-                    lambda: Connection(partial(self._lost, model)), host, port
-                )
-        except OSError as error:
-            raise UpstreamError(f"cannot connect to {host} port {port}: {error.strerror or error}") from error
+        made, error = None, None
+        with anyio.move_on_after(CONNECT_SECONDS):
+            made, error = await self._connect(endpoint.model, host, port)
         if made is None or made.closed:
-            what = "took no connection" if made is None else "closed the connection at once"
-            raise UpstreamError(f"{host} port {port} {what}")
-        self._open.setdefault(model, {})[made] = None
+            what = f"took no connection within {CONNECT_SECONDS:g} s" if error is None else _words(error)
+            raise UpstreamError(f"{host} port {port}: {what}") from error
+        self._open.setdefault(endpoint.model, {})[made] = None
         return made
+
+    async def _connect(self, model: str, host: str, port: int) -> tuple[Connection | None, OSError | None]:
+        loop, error = asyncio.get_running_loop(), None
+        # "localhost" is both, also where the system's resolver knows of one only (RFC 6761, 6.3).
+        for name in LOOPBACK if host == "localhost" else (host,):
+            try:
+                _, made = await loop.create_connection(
+                    lambda: Connection(partial(self._lost, model)), name, port
+                )
+            except OSError as failed:
+                error = error or failed
+            else:
+                return made, ConnectionResetError("closed at once")
+        return None, error
 
     def give_back(self, endpoint: Endpoint, connection: Connection) -> None:
         """Keep a connection for the next request, for a while, or close it."""
@@ -318,6 +328,10 @@ def _address(base_url: str) -> tuple[str, int, bytes]:
     if parts.scheme != "http" or parts.hostname is None:
         raise UpstreamError(f"{base_url} is no address of an engine")
     return parts.hostname, parts.port or 80, parts.netloc.encode()
+
+
+def _words(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _strike(pages: "dict[str, dict[T, None]]", model: str, entry: T) -> None:
