@@ -45,6 +45,8 @@ class GatewayProtocol(EndingProtocol):
         self._head_is_new = False
         self._upgrade: Upgrade | None = None
         self._last_byte = 0.0
+        #: Whether the client was not to send when that was last looked at.
+        self._held = False
 
     # --- the connection ---
 
@@ -189,8 +191,9 @@ class GatewayProtocol(EndingProtocol):
         if not self._in_body or self._deaf:
             return
         now = self.loop.time()
-        if self.flow.read_paused or self.cycle.waiting_for_100_continue:
-            self._last_byte = now  # it is we who do not want to read
+        held, self._held = self._held, self.flow.read_paused or self.cycle.waiting_for_100_continue
+        if held or self._held:
+            self._last_byte = now  # it is we who do not want to read, or did not until a moment ago
         left = self._last_byte + self.limits.body_seconds - now
         if left > 0:
             self._read_timer = self.loop.call_later(left, self._body_is_late)

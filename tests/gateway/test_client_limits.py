@@ -222,10 +222,10 @@ async def test_who_waits_to_be_asked_for_a_body_is_not_late() -> None:
         message = await receive()
         await send_json(send, 200, {"size": len(message["body"])})
 
-    async with site(replace(CALM, body_seconds=0.05)) as s:
+    async with site(replace(CALM, body_seconds=0.3)) as s:
         s.app = app  # type: ignore[method-assign]
         async with await s.raw(request(b"abc", "Expect: 100-continue")[:-3]) as stream:
-            await anyio.sleep(0.2)
+            await anyio.sleep(0.5)  # the time for a body is over by then
             seen.set()
             await receive_until(stream, b"100 Continue\r\n\r\n")
             await stream.send(b"abc")
