@@ -70,10 +70,11 @@ ANSWERS: list[tuple[JSON, list[JSON], str]] = [
         "max_tokens",
     ),
     (
-        answer(content="", tool_calls=[tool({"a": 1}), tool('{"a": NaN}')]),
+        answer(content="", tool_calls=[tool({"a": 1}), tool('{"a": NaN}'), tool('{"a": 1e999}')]),
         [
             {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},
             {"type": "tool_use", "id": "c1", "name": "add", "input": {"unparsed_arguments": '{"a": NaN}'}},
+            {"type": "tool_use", "id": "c1", "name": "add", "input": {"unparsed_arguments": '{"a": 1e999}'}},
         ],
         "tool_use",
     ),
@@ -120,6 +121,29 @@ def test_an_answer_that_is_none(body: bytes, stream: bool) -> None:
     with pytest.raises(ApiError) as caught:
         made.finish()
     assert (caught.value.status, caught.value.code) == (502, "upstream_error")
+
+
+def status_of(body: bytes) -> int:
+    """Return 200 for an answer that is translated, else the status of the error."""
+    made = MessagesTransform("desk", stream=False)
+    made.head(200, PLAIN)
+    made.feed(body)
+    try:
+        return 200 if json.loads(made.finish())["stop_reason"] == "tool_use" else 0
+    except ApiError as error:
+        return error.status
+
+
+def test_an_answer_of_any_depth_is_translated_or_an_error() -> None:
+    seen = []
+    for depth in (10, *range(900, 1000), 5000):
+        deep = '{"a":' * depth + "1" + "}" * depth
+        parsed = json.dumps(answer(content="", tool_calls=[tool("ARGS")])).replace('"ARGS"', deep)
+        as_text = json.dumps(answer(content="", tool_calls=[tool(deep)]))
+        seen.append((status_of(parsed.encode()), status_of(as_text.encode())))
+    assert seen[0] == (200, 200)
+    assert seen[-1] == (502, 200)  # arguments that cannot be read are passed on as text
+    assert {status for pair in seen for status in pair} == {200, 502}
 
 
 def test_a_whole_answer_in_pieces_and_its_limit() -> None:

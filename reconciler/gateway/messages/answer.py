@@ -1,6 +1,7 @@
 """An answer of chat completions as a message of Anthropic's API."""
 
 import json
+import math
 import re
 import uuid
 from collections.abc import Mapping
@@ -87,12 +88,20 @@ def tool_calls(said: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def arguments_text(call: Mapping[str, Any]) -> str:
-    """Return the arguments of a tool call, or a piece of them, as text; some engines send them parsed."""
+    """Return the arguments of a tool call, or a piece of them, as text; some engines send them parsed.
+
+    Raises `ApiError` (502) for such that are nested too deeply.
+    """
     function = call.get("function")
     value = function.get("arguments") if isinstance(function, dict) else None
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value)
+    except RecursionError:
+        raise ApiError("upstream_error", "the model's server sent arguments nested too deeply") from None
 
 
 def tool_name(call: Mapping[str, Any]) -> str:
@@ -118,7 +127,7 @@ def parse_arguments(text: str) -> dict[str, Any] | None:
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -169,3 +178,11 @@ def _count(value: object) -> int:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """Return a number that can be written as JSON again."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is too large")
+    return value

@@ -127,4 +127,7 @@ def _answer(body: bytes) -> dict[str, Any]:
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    try:
+        return json.dumps(value, separators=(",", ":")).encode()
+    except RecursionError:  # what could just be read can be a little too deep to be written
+        raise ApiError("upstream_error", "the model's server sent an answer nested too deeply") from None
