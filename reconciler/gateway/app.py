@@ -12,13 +12,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.board import Board
 from reconciler.gateway.control import Control
+from reconciler.gateway.error_form import refuse
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import Guard
 from reconciler.gateway.messages.errors import body_for
 from reconciler.gateway.naming import UPSTREAM
-from reconciler.gateway.proxy import DataTask, form_of
+from reconciler.gateway.proxy import DataTask
 from reconciler.gateway.raw import RawTask
-from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import SURFACE, Path
 from reconciler.gateway.tunnel import Tunnels, asks_for_tunnel
@@ -125,11 +125,6 @@ async def answer_data(shared: Shared, scope: Scope, receive: Receive, send: Send
         await task.run()
     finally:
         task.release()
-
-
-async def refuse(error: ApiError, scope: Scope, send: Send) -> None:
-    """Answer with an error in the shape that the clients of the path know."""
-    await Reply(send, form_of(SURFACE.get(scope["path"]))).fail(error, [])
 
 
 def not_allowed(scope: Scope, allow: str) -> ApiError:

@@ -1,7 +1,7 @@
 """A request of the data API, stage by stage: read it, find its model, see that it fits, wait, pass the answer on."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from starlette.types import Receive, Scope, Send
@@ -12,11 +12,12 @@ from reconciler.gateway.asking import ask
 from reconciler.gateway.bodies import LARGE, Body
 from reconciler.gateway.call import Call, read_call
 from reconciler.gateway.context import Budget, Counter, Wish, budget_of, count_answer, early, fit
+from reconciler.gateway.error_form import form_of
 from reconciler.gateway.errors import send_json
 from reconciler.gateway.guard import started
-from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, error_body, to_chat, upstream_headers
+from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, to_chat, upstream_headers
 from reconciler.gateway.naming import resolve
-from reconciler.gateway.reply import OPENAI, ErrorForm, Reply, Transform
+from reconciler.gateway.reply import Reply, Transform
 from reconciler.gateway.routing import choose, facts_of, states_of
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import COUNT_TOKENS, Path, spelling_for
@@ -26,15 +27,6 @@ from reconciler.gateway.wait import Comments, ticket_text, wants_comments
 from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
 
 log = structlog.get_logger(__name__)
-
-ANTHROPIC: Final = ErrorForm(
-    lambda error: error_body(error.status, error.code, error.message), b"event: error\n"
-)
-
-
-def form_of(path: Path | None) -> ErrorForm:
-    """Return how errors look to the clients of a path."""
-    return ANTHROPIC if path is not None and path.anthropic else OPENAI
 
 
 class DataTask(Task):

@@ -113,6 +113,12 @@ async def test_what_is_refused_is_said_in_the_shape_these_clients_know(engine: s
             assert (got.status_code, said["type"], said["error"]["type"]) == (status, "error", kind)
             assert code in said["error"]["code"]
         assert r.book.demands() == ()
+        got = await r.post(ASK, PATH, headers={"host": "evil.example"})
+        assert (got.status_code, got.json()["type"], got.json()["error"]["type"]) == (
+            403,
+            "error",
+            "permission_error",
+        )
 
 
 async def test_tokens_of_a_model_that_is_not_there_are_estimated_and_nothing_is_loaded() -> None:
