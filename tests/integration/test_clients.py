@@ -5,6 +5,7 @@ of which nothing is known, so that its messages are translated; `caller` always 
 """
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -311,6 +312,7 @@ def test_langchain(manager: Manager) -> None:
         used.close()
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_curl(manager: Manager) -> None:
     body = json.dumps({"model": "native", "messages": HI, "max_tokens": 3})
     plain = json.loads(curl(manager, "/v1/chat/completions", "-d", body))

@@ -8,6 +8,7 @@ from reconciler.gateway.openapi.refusals import ANYWHERE, answers
 #: Path -> schema of the answer, and what it is.
 READS: Final = {
     "/v1/models": ("ModelList", "Every name and alias a client may use. Loads nothing."),
+    "/models": ("ModelList", "The same as `/v1/models`."),
     "/healthz": ("Health", "200 while the loop turns; asks for no key."),
     "/readyz": ("Readiness", "200 while every pinned model is ready."),
     "/api/v1/status": ("Status", "What `reconcile status --json` prints."),
