@@ -58,7 +58,9 @@ def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, j
         files.take_more()
         with StateLock(directory), ExitStack() as stack:
             sock = None if once else stack.enter_context(bind(applied.gateway))
-            return anyio.run(_main, path, applied, directory, sock, listen, once)
+            return anyio.run(
+                _main, path, applied, directory, sock, listen, once, backend_options={"use_uvloop": True}
+            )
     except (ManifestError, BindError, StateLocked, StoreError) as error:
         print(error.render() if isinstance(error, ManifestError) else f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
