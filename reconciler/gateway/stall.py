@@ -7,16 +7,21 @@ from reconciler.gateway.interrupt import Interrupt
 
 
 class Stall:
-    """A context that is left early once a step, marked by `begin` and `end`, has taken `seconds`."""
+    """`with stall:` is left early once a step, marked by `begin` and `end`, has taken `seconds`."""
+
+    __slots__ = ("_interrupt", "_loop", "_seconds", "_since", "_timer")
 
     def __init__(self, seconds: float) -> None:
-        #: Whether a step took too long.
-        self.happened = False
+        self._interrupt = Interrupt()
         self._seconds = seconds
-        self._work = Interrupt()
         self._loop = asyncio.get_running_loop()
         self._since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def happened(self) -> bool:
+        """Whether the block was left because a step took too long."""
+        return self._interrupt.caught
 
     def begin(self) -> None:
         """A step begins."""
@@ -27,7 +32,7 @@ class Stall:
         self._since = None
 
     def __enter__(self) -> "Stall":
-        self._work.__enter__()
+        self._interrupt.__enter__()
         self._timer = self._loop.call_later(self._seconds, self._look)
         return self
 
@@ -36,7 +41,7 @@ class Stall:
     ) -> bool:
         if self._timer is not None:
             self._timer.cancel()
-        return self._work.__exit__(kind, error, trace)
+        return self._interrupt.__exit__(kind, error, trace)
 
     def _look(self) -> None:
         now = self._loop.time()
@@ -44,5 +49,4 @@ class Stall:
         if left > 0:
             self._timer = self._loop.call_later(left, self._look)
         else:
-            self.happened = True
-            self._work.end()
+            self._interrupt.end()
