@@ -177,7 +177,9 @@ class DataTask(Task):
         """Note that there is no lease yet, and tell a stream what for, where that is wanted."""
         super().waits(ticket)
         snapshot, call = self.board.snapshot, self.call
-        if call is None or snapshot is None or not call.stream or self.comments is not None:
+        if call is None or snapshot is None or self.comments is not None:
+            return
+        if not (call.stream and self.path.streams):
             return
         if wants_comments(call.headers, snapshot.applied.gateway.comments):
             self.comments = Comments(self.reply, lambda: ticket_text(self.board, ticket, self.shared.clock()))

@@ -24,6 +24,7 @@ from reconciler.leases import Lease
 QUIET: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: These are for whoever the connection goes to.
 NOT_PASSED: Final = frozenset({"CONNECT", "TRACE"})
+PASSED: Final = b"DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
 
 
 class RawTask(Task):
@@ -37,7 +38,8 @@ class RawTask(Task):
         """Find the model, wait for it unless the request is quiet, and pass everything on."""
         method: str = self.scope["method"]
         if method in NOT_PASSED:
-            raise ApiError("method_not_allowed", f"{method} is not passed on to engines")
+            text = f"{method} is not passed on to engines"
+            raise ApiError("method_not_allowed", text, headers=((b"allow", PASSED),))
         self.begin_watching(self.upload.pump())
         snapshot = started(self.board.snapshot)
         tail: bytes = self.scope["raw_path"][len(UPSTREAM) :]

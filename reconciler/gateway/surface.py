@@ -33,6 +33,11 @@ class Path:
         return (self.name, *self.also)
 
     @property
+    def streams(self) -> bool:
+        """Whether its answers may be event streams, so that a comment may come before them."""
+        return self.roles == GENERATING
+
+    @property
     def anthropic(self) -> bool:
         """Whether its clients expect answers in the shapes of Anthropic's API."""
         return self.name.startswith("/v1/messages")

@@ -131,6 +131,7 @@ async def test_trace_and_unknown_names_are_refused() -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
         answer = await r.client.request("TRACE", "/upstream/chat/x")
         assert (answer.status_code, answer.json()["error"]["code"]) == (405, "method_not_allowed")
+        assert "GET" in answer.headers["allow"]
 
 
 async def test_an_engine_that_dies_in_the_middle_ends_the_transfer_without_its_proper_end() -> None:

@@ -157,6 +157,16 @@ async def test_comments_are_for_streams_that_want_them(
             assert (b"\n: " in await receive_until(stream, b"0\r\n\r\n")) == told
 
 
+async def test_an_answer_that_is_no_stream_is_never_begun_as_one() -> None:
+    async with rig() as r, scripted() as engine:
+        stream = await r.raw(request(STREAM, COMMENTS, path="/v1/embeddings"))
+        await queued(r, 1)
+        r.open(engine.port)
+        await (await engine.next()).write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        assert b"text/event-stream" not in await receive_until(stream, b"{}")
+        await stream.aclose()
+
+
 async def test_comments_come_again_and_end_when_told_to() -> None:
     said: list[str] = []
 
