@@ -45,9 +45,13 @@ def unknown(name: str, known: Iterable[str]) -> ApiError:
 def resolve(snapshot: Snapshot, name: str) -> str:
     """Return the model that serves a name or alias; raise the 404 `ApiError` if nobody does."""
     model = snapshot.applied.routes.get(name)
-    if model is None:
-        raise unknown(name, {*snapshot.applied.routes, *snapshot.applied.virtual})
-    return model
+    if model is not None:
+        return model
+    virtual = snapshot.applied.virtual.get(name)
+    if virtual is not None:
+        models = ", ".join(sorted({model for rule in virtual.rules for model in rule.use}))
+        raise ApiError("model_not_found", f"{name!r} stands for several models: name one of {models}")
+    raise unknown(name, {*snapshot.applied.routes, *snapshot.applied.virtual})
 
 
 def split_upstream(tail: bytes, routes: Mapping[str, str]) -> tuple[str, bytes]:

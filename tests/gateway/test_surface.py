@@ -230,3 +230,6 @@ async def test_a_virtual_model_is_answered_by_the_one_its_rules_choose(
         listed = (await r.client.get("/v1/models/auto")).json()
         assert listed["reconcile"] == {"virtual": True, "models": ["chat", "other"], "state": "ready"}
         assert "'auto'" in (await r.post({"model": "aut"})).json()["error"]["message"]
+        load = await r.client.post("/api/v1/models/auto/load")
+        assert (load.status_code, load.json()["error"]["code"]) == (404, "model_not_found")
+        assert "name one of chat, other" in load.json()["error"]["message"]
