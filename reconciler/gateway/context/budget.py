@@ -10,6 +10,7 @@ from reconciler.manifest.applied import Overflow, RequestLimits
 
 #: The names of one wish, in the order in which they are told to people.
 ANSWER_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict")
+_STANDARD: Final = RequestLimits()
 _WITHOUT: Final = frozenset({Role.EMBEDDING, Role.RERANK})
 
 
@@ -29,7 +30,7 @@ def budget_of(snapshot: Snapshot, model: str) -> Budget | None:
     What the manifest states comes first, then what the engine was asked for at its start. Embeddings and reranking
     have none: their engines split or refuse each text for themselves.
     """
-    limits = snapshot.applied.limits.get(model, RequestLimits())
+    limits = snapshot.applied.limits.get(model, _STANDARD)
     if limits.role in _WITHOUT:
         return None
     tokens = limits.context.tokens or _started_with(snapshot, model)

@@ -10,7 +10,7 @@ from typing import Final
 from reconciler.gateway.call import Call, Headers
 from reconciler.gateway.context import estimate
 from reconciler.gateway.context.budget import Budget, answer_tokens
-from reconciler.gateway.context.media import may_hold_media, plain_bytes
+from reconciler.gateway.context.media import holds, may_hold_media
 from reconciler.gateway.context.overflow import Counter, Cut, Tally, cut, first_cut, room
 from reconciler.gateway.context.refusal import AT_LEAST, ESTIMATED, too_long
 from reconciler.gateway.context.summary import Summaries, Wish, chain
@@ -195,7 +195,7 @@ def _worth_a_walk(call: Call, left: int, media: bool) -> bool:
     if media or call.path == COMPLETIONS:
         return True
     # JSON may take six bytes (an escape) for what is one in UTF-8.
-    return len(call.body) <= 6 * left and b"\\u" in plain_bytes(call.body)
+    return len(call.body) <= 6 * left and holds(call.body, b"\\u")
 
 
 def _why_whole(budget: Budget, talk: Talk | None) -> str:

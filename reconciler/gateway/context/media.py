@@ -1,5 +1,6 @@
 """The form of a request that a tokenizer is asked about: without images and audio, which it cannot count."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,13 +11,14 @@ Body = bytes | bytearray | memoryview
 
 def may_hold_media(body: Body) -> bool:
     """Return whether a JSON body may hold images or audio: by their address they take more tokens than bytes."""
-    data = plain_bytes(body)
-    return b"image" in data or b"audio" in data
+    return holds(body, b"image") or holds(body, b"audio")
 
 
-def plain_bytes(body: Body) -> bytes | bytearray:
-    """Return a body that can be searched; no copy unless it is a view."""
-    return bytes(body) if isinstance(body, memoryview) else body
+def holds(body: Body, word: bytes) -> bool:
+    """Return whether a word is anywhere in a body. A view, which is of a large one, is not copied for that."""
+    if isinstance(body, memoryview):
+        return re.search(re.escape(word), body) is not None
+    return word in body
 
 
 def counted_form(path: str, document: Mapping[str, Any]) -> dict[str, Any]:
