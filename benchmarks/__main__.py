@@ -12,7 +12,7 @@ NAMES: Final = (
     "reaction",
     "load_overhead",
     "footprint",
-    "proxy",
+    "gateway",
     "estimates",
     "account",
     "alternation",
