@@ -41,7 +41,7 @@ class Incoming:
         self.late: Callable[[], Exception] = lambda: UpstreamError("nothing came in time")
         self._without_body = method == "HEAD"
         self._flow = flow
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._headed = False
         self._to_the_end = False
         self._head_bytes = 0
@@ -111,9 +111,12 @@ class Incoming:
     def feed(self, data: bytes) -> None:
         """Take what the engine sent."""
         self.touched = True
+        parser = self._parser
+        if parser is None:
+            return
         try:
             held = self._held
-            self._parser.feed_data(data)
+            parser.feed_data(data)
             # A head, chunk sizes and trailers that do not end would be collected by the parser for ever.
             self._idle_bytes = self._idle_bytes + len(data) if held == self._held else 0
             _bound(self._idle_bytes)
@@ -122,6 +125,10 @@ class Incoming:
             if not self.complete:
                 self.fail(_malformed(error))
         self._wake()
+
+    def release(self) -> None:
+        """Let go of the parser, which holds this object: what is in no cycle needs no collector to go away."""
+        self._parser = None
 
     def end(self) -> None:
         """Take note that the engine closed the connection in an orderly way."""
@@ -156,6 +163,7 @@ class Incoming:
 
     def on_headers_complete(self) -> None:
         """Take the head; one with 1xx announces another."""
+        assert self._parser is not None, "it is the parser that calls"
         self.status = self._parser.get_status_code()
         if self.status == 101:
             raise httptools.HttpParserError("it changed the protocol, which nobody asked for")
@@ -182,7 +190,7 @@ class Incoming:
 
     def on_message_complete(self) -> None:
         """Note the end, unless it is that of an informational answer."""
-        if self._headed and not self.complete:
+        if self._headed and not self.complete and self._parser is not None:
             self.complete = True
             self.reusable = self._parser.should_keep_alive()
 

@@ -107,6 +107,8 @@ class Connection(asyncio.Protocol):
     def finish(self) -> bool:
         """Take the exchange off; return whether another one may follow."""
         incoming, self.incoming = self.incoming, None
+        if incoming is not None:
+            incoming.release()
         if incoming is None or not (incoming.drained and incoming.reusable) or self._unsent or self.closed:
             return False
         return not self.transport.is_closing() and _keeps(first(incoming.headers, b"keep-alive"))
