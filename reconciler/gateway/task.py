@@ -164,8 +164,10 @@ class Task:
                     failure = failed
         finally:
             self.stop.over()
-            if self._watching is not None:
-                self._watching.cancel()
+            # Not kept: its traceback holds this object, and only the collector would take such a ring apart.
+            watching, self._watching = self._watching, None
+            if watching is not None:
+                watching.cancel()
         ended = self.stop.ended
         error = self._ended(ended) if ended is not None else await self._error_of(failure)
         if error is not None:
