@@ -1,10 +1,9 @@
 """What the gateway adds to requests of a real llama.cpp, beside nginx and llama.cpp's own router; and what it keeps.
 
 All are asked in turn, in rounds, so that whatever else the machine does hits all alike. The engine behind nginx and
-behind the gateway is one process; the router has a process of the same program and settings.
+behind the gateway is one process; the router has one of the same program and settings, which is asked directly, too.
 """
 
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -13,10 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
-
-from benchmarks import firehose, http_load, nginx, router
-from benchmarks.manager import Manager, manifest, running
+from benchmarks import firehose, http_load, nginx, quick_engine, router
+from benchmarks.manager import manifest, running
 from benchmarks.report import Figure, progress
 from benchmarks.stats import in_ms, median, percentile
 from support import free_port
@@ -38,16 +35,22 @@ STREAMS: Final = 5
 TOKENS: Final = 400
 #: The gateway may add half of what the router adds.
 SHARE: Final = 0.5
-REQUESTS: Final = 100_000
-WARM_UP: Final = 10_000
-MOST_SECONDS: Final = 600.0
-GOAL_GROWTH: Final = 4 << 20
-MIB: Final = 1 << 20
 
 DIRECT: Final = "direct"
 NGINX: Final = "nginx"
 ROUTER: Final = "router"
 OURS: Final = "gateway"
+#: Where each one's requests end: what it adds is the difference.
+BEHIND: Final = "direct to the router's"
+
+
+_SMALL: Final = http_load.post(PATH, {"model": MODEL, "prompt": "hi", "max_tokens": 1, "temperature": 0})
+#: What our own adapter adds to the program's defaults and matters here.
+_OPTIONS: Final = (
+    *("-c", str(CONTEXT * SLOTS), "-np", str(SLOTS), "-fit", "off"),
+    *("--cache-ram", "0", "--ctx-checkpoints", "2", "--no-warmup"),
+)
+_ENVIRONMENT: Final = {"OMP_WAIT_POLICY": "passive"}
 
 
 @dataclass
@@ -74,19 +77,23 @@ def run() -> Iterator[Figure]:
         with running(folder / "models.yaml") as manager, ExitStack() as stack:
             manager.wait(MODEL, "ready")
             manager.wait(ECHO, "ready")
-            start = _rss(manager)
+            start = quick_engine.rss(manager)
             targets = {DIRECT: Target(port), OURS: Target(manager.port)}
             if (found := nginx.find()) is not None:
                 targets[NGINX] = Target(stack.enter_context(nginx.nginx(found, folder / "nginx", port)))
             if program is not None:
-                options = ("-c", str(CONTEXT * SLOTS), "-np", str(SLOTS), "--log-disable")
-                made = router.router(program, weights.parent, folder / "router.log", *options)
+                log = folder / "router.log"
+                made = router.router(program, weights.parent, log, *_OPTIONS, env=_ENVIRONMENT)
                 targets[ROUTER] = Target(stack.enter_context(made))
+                http_load.flood(
+                    targets[ROUTER].port, _SMALL, 4, 4
+                )  # it loads the model when that is asked for
+                targets[BEHIND] = Target(router.engine_port(targets[ROUTER].port))
             _measure(targets)
             yield from _figures(targets)
             stack.close()
-            yield _firehose(manager, echo)
-            yield _memory(manager, start)
+            yield quick_engine.stream(manager, echo, ECHO)
+            yield quick_engine.memory(manager, start, ECHO)
 
 
 def _model(weights: Path, port: int, program: str | None) -> dict[str, Any]:
@@ -115,22 +122,21 @@ def _echo(port: int) -> dict[str, Any]:
 
 
 def _measure(targets: Mapping[str, Target]) -> None:
-    small = http_load.post(PATH, {"model": MODEL, "prompt": "hi", "max_tokens": 1, "temperature": 0})
-    for target in targets.values():  # the router loads its model at the first request
-        http_load.flood(target.port, small, 4, 200)
+    for target in targets.values():
+        http_load.flood(target.port, _SMALL, 4, 200)
     progress(
         f"gateway: {ROUNDS} rounds of {IN_A_ROUND} requests over one connection to each of {_names(targets)}"
     )
     clients = {name: http_load.Client(target.port) for name, target in targets.items()}
     for _ in range(ROUNDS):
         for name, target in targets.items():
-            target.alone += [_ask(clients, name, target, small) for _ in range(IN_A_ROUND)]
+            target.alone += [_ask(clients, name, target, _SMALL) for _ in range(IN_A_ROUND)]
     for client in clients.values():
         client.close()
     progress(f"gateway: {FLOODS} rounds of {IN_A_FLOOD} requests over {CONNECTIONS} connections to each")
     for _ in range(FLOODS):
         for target in targets.values():
-            seconds, took = http_load.flood(target.port, small, CONNECTIONS, IN_A_FLOOD)
+            seconds, took = http_load.flood(target.port, _SMALL, CONNECTIONS, IN_A_FLOOD)
             target.rates.append(IN_A_FLOOD / seconds)
             target.crowded += took
     progress(f"gateway: {STREAMS} streams of {TOKENS} tokens from each")
@@ -190,14 +196,20 @@ def _figures(targets: Mapping[str, Target]) -> Iterator[Figure]:
 
 
 def _latency(what: str, values: Mapping[str, float], percent: float) -> Figure:
-    added = {name: value - values[DIRECT] for name, value in values.items()}
+    base = {name: values[BEHIND if name == ROUTER else DIRECT] for name in values}
+    added = {name: value - base[name] for name, value in values.items()}
     judged = percent == 50 and ROUTER in values
     return Figure(
         what=f"gateway, {what}",
         measured=f"{in_ms(values[OURS])}, adds {in_ms(added[OURS])}",
         goal=f"adds <= {SHARE:g} x router" if judged else "",
         met=added[OURS] <= SHARE * added[ROUTER] if judged else None,
-        reference=_others({n: in_ms(v) if n == DIRECT else f"+{in_ms(added[n])}" for n, v in values.items()}),
+        reference=_others(
+            {
+                n: in_ms(v) if n in (DIRECT, BEHIND) else f"{added[n] * 1000:+.3g} ms"
+                for n, v in values.items()
+            }
+        ),
         ratio=values[OURS] / values[DIRECT],
     )
 
@@ -208,44 +220,3 @@ def _others(values: Mapping[str, str]) -> str:
 
 def _names(targets: Mapping[str, Target]) -> str:
     return ", ".join(targets)
-
-
-def _firehose(manager: Manager, echo: int) -> Figure:
-    """Measure how fast a stream passes whose engine takes no time for it."""
-    progress(f"gateway: {STREAMS} streams of {firehose.EVENTS} events from an engine that takes no time")
-    request = http_load.post(PATH, {"model": ECHO, "prompt": "hi", "stream": True})
-    rates: dict[int, list[float]] = {manager.port: [], echo: []}
-    for _ in range(STREAMS):
-        for port, taken in rates.items():
-            client = http_load.Client(port)
-            taken.append(firehose.EVENTS / client.ask(request))
-            client.close()
-    ours, direct = (statistics.median(taken) for taken in rates.values())
-    return Figure(
-        what=f"gateway, a stream of {firehose.EVENTS:,} events at once",
-        measured=f"{ours:,.0f} events/s",
-        reference=f"direct: {direct:,.0f} events/s",
-        ratio=ours / direct,
-    )
-
-
-def _memory(manager: Manager, start: int) -> Figure:
-    progress(f"gateway: {REQUESTS} requests, and what memory they leave behind")
-    request = http_load.post(PATH, {"model": ECHO, "prompt": "hi"})
-    http_load.flood(manager.port, request, CONNECTIONS, WARM_UP, MOST_SECONDS)
-    before = _rss(manager)
-    seconds, _ = http_load.flood(manager.port, request, CONNECTIONS, REQUESTS - WARM_UP, MOST_SECONDS)
-    after, rate = _rss(manager), (REQUESTS - WARM_UP) / seconds
-    return Figure(
-        what=f"gateway, memory after {REQUESTS:,} requests",
-        measured=f"{after / MIB:.1f} MiB, grown by {(after - before) / MIB:+.1f} MiB",
-        goal=f"<= {GOAL_GROWTH / MIB:g} MiB",
-        met=after - before <= GOAL_GROWTH,
-        reference=f"after {WARM_UP:,}: {before / MIB:.1f}, ready: {start / MIB:.1f} MiB ({rate:.0f} requests/s)",
-        ratio=after / before,
-    )
-
-
-def _rss(manager: Manager) -> int:
-    rss: int = psutil.Process(manager.pid).memory_info().rss
-    return rss

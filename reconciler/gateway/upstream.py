@@ -7,18 +7,17 @@ of the few threads of llama-server, which leaves its others to the health probe 
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
-from functools import lru_cache, partial
-from types import TracebackType
+from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
 
 import anyio
 
-from reconciler.gateway.errors import ApiError
 from reconciler.gateway.upstream_answer import Incoming, UpstreamError
-from reconciler.gateway.upstream_connection import PIECE_BYTES, Body, Connection, Outgoing
+from reconciler.gateway.upstream_connection import Connection
+from reconciler.gateway.upstream_exchange import Exchange
 from reconciler.gateway.upstream_headers import HOP_BY_HOP, NOT_FORWARDED, Headers, answer_headers, kept
+from reconciler.gateway.upstream_request import Outgoing, address_of, build_request
 from reconciler.leases import Endpoint
 
 __all__ = [
@@ -49,7 +48,7 @@ class UpstreamPool:
 
     def __init__(self) -> None:
         # Dictionaries as sets that keep their order.
-        self._exchanges: dict[str, dict[_Exchange, None]] = {}
+        self._exchanges: dict[str, dict[Exchange, None]] = {}
         self._open: dict[str, dict[Connection, None]] = {}
         self._idle: dict[str, list[tuple[str, Connection, asyncio.TimerHandle]]] = {}
         self._changed: list[asyncio.Future[None]] = []
@@ -62,7 +61,7 @@ class UpstreamPool:
         first_byte: float,
         chunk: float | None = None,
         abort: Callable[[], None],
-    ) -> "_Exchange":
+    ) -> Exchange:
         """Return a context that sends `outgoing` and yields the answer once its head is here.
 
         `first_byte` is the longest wait for that in seconds, counted anew whenever the engine takes a part of the
@@ -70,7 +69,7 @@ class UpstreamPool:
         Raises `UpstreamError`, and `ApiError` (504) when a limit is reached; so does reading the pieces. What a
         body that is an iterator raises is passed on.
         """
-        return _Exchange(self, endpoint, outgoing, (first_byte, chunk), abort)
+        return Exchange(self, endpoint, outgoing, (first_byte, chunk), abort)
 
     def idle(self, model: str) -> int:
         """Return how many connections to a model wait for the next request."""
@@ -93,11 +92,11 @@ class UpstreamPool:
 
     # --- for the exchanges ---
 
-    def register(self, exchange: "_Exchange") -> None:
+    def register(self, exchange: Exchange) -> None:
         """Note an exchange, to be aborted by `close`."""
         self._exchanges.setdefault(exchange.endpoint.model, {})[exchange] = None
 
-    def forget(self, exchange: "_Exchange") -> None:
+    def forget(self, exchange: Exchange) -> None:
         """Strike out an exchange that is over."""
         _strike(self._exchanges, exchange.endpoint.model, exchange)
         self._tell()
@@ -116,7 +115,7 @@ class UpstreamPool:
     async def connect(self, endpoint: Endpoint) -> Connection:
         """Open a connection, trying all addresses of the host's name; raise `UpstreamError` if none answers."""
         self._drop_idle(endpoint.model)
-        host, port, _ = _address(endpoint.base_url)
+        host, port, _ = address_of(endpoint.base_url)
         made, error = None, None
         with anyio.move_on_after(CONNECT_SECONDS):
             made, error = await self._connect(endpoint.model, host, port)
@@ -168,166 +167,6 @@ class UpstreamPool:
         for future in changed:
             if not future.done():
                 future.set_result(None)
-
-
-class _Exchange:
-    """One request and its answer."""
-
-    def __init__(
-        self,
-        pool: UpstreamPool,
-        endpoint: Endpoint,
-        outgoing: Outgoing,
-        limits: tuple[float, float | None],
-        abort: Callable[[], None],
-    ) -> None:
-        self.endpoint = endpoint
-        self.abort = abort
-        #: Whether the engine's answer has not begun.
-        self.unanswered = True
-        self._pool = pool
-        self._outgoing: Outgoing | None = outgoing
-        self._first_byte, self._chunk = limits
-        self._connection: Connection | None = None
-        self._incoming: Incoming | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._sender: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Incoming:
-        outgoing = self._outgoing
-        if outgoing is None:
-            raise RuntimeError("an exchange is used once")
-        self._pool.register(self)
-        try:
-            connection = self._pool.take(self.endpoint) if outgoing.replayable else None
-            try:
-                incoming = await self._ask(outgoing, connection or await self._pool.connect(self.endpoint))
-            except UpstreamError:
-                if not self._may_repeat():
-                    raise
-                self._end()
-                incoming = await self._ask(outgoing, await self._pool.connect(self.endpoint))
-        except BaseException:
-            self._end()
-            self._pool.forget(self)
-            raise
-        # A large body need not be in memory as long as the answer takes.
-        self._outgoing = None
-        return incoming
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-        self._pool.forget(self)
-
-    def _may_repeat(self) -> bool:
-        """Return whether the engine cannot have seen the request, so that sending it again is sending it once.
-
-        So it is if it closed a connection that had been idle, and its kernel threw bytes of ours away unread. A
-        mere end without an answer proves nothing: the engine may have begun.
-        """
-        connection, incoming = self._connection, self._incoming
-        if connection is None or incoming is None:
-            return False
-        return connection.used > 1 and connection.refused and not incoming.touched
-
-    async def _ask(self, outgoing: Outgoing, connection: Connection) -> Incoming:
-        self._connection = connection
-        incoming = self._incoming = connection.begin(outgoing.method)
-        incoming.chunk = self._chunk
-        incoming.late = self._no_more
-        head = _head(outgoing, self.endpoint)
-        self._wait_for_engine(True)
-        body = outgoing.body
-        if isinstance(body, Body) and len(body) <= PIECE_BYTES:
-            connection.send_at_once(head, body)
-        else:
-            self._sender = asyncio.create_task(self._send(outgoing, connection, incoming, head))
-        await incoming.begun()
-        self.unanswered = False
-        self._wait_for_engine(False)
-        return incoming
-
-    async def _send(
-        self, outgoing: Outgoing, connection: Connection, incoming: Incoming, head: bytes
-    ) -> None:
-        try:
-            await connection.send(outgoing, head, self._wait_for_engine)
-        except Exception as error:  # whatever the source of the body raises is the exchange's to raise
-            incoming.fail(error)
-
-    def _wait_for_engine(self, on: bool) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        if on and self.unanswered and self._incoming is not None:
-            fail, late = self._incoming.fail, self._nothing
-            self._timer = asyncio.get_running_loop().call_later(self._first_byte, lambda: fail(late()))
-
-    def _nothing(self) -> ApiError:
-        text = f"model {self.endpoint.model!r} sent nothing for {self._first_byte:g} s"
-        return ApiError("upstream_timeout", f"{text}, the limit for the first byte")
-
-    def _no_more(self) -> ApiError:
-        text = f"model {self.endpoint.model!r} sent nothing more for {self._chunk or 0:g} s"
-        return ApiError("upstream_timeout", f"{text}, the limit between two pieces of an answer")
-
-    def _end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._sender is not None:
-            self._sender.cancel()
-        if self._connection is not None:
-            self._pool.give_back(self.endpoint, self._connection)
-        self._timer = self._sender = self._connection = self._incoming = None
-
-
-def build_request(
-    endpoint: Endpoint,
-    path: bytes,
-    headers: Headers,
-    body: Body | AsyncIterator[bytes],
-    *,
-    method: str = "POST",
-    length: int | None = None,
-) -> Outgoing:
-    """Return the request for the engine: the client's path, query, headers and body, framed anew.
-
-    `length` is that of a body that is an iterator, if it is known.
-    """
-    return Outgoing(method, path, kept(headers, NOT_FORWARDED), body, length)
-
-
-def _head(outgoing: Outgoing, endpoint: Endpoint) -> bytes:
-    parts = [
-        b"%b %b HTTP/1.1\r\nhost: %b\r\n"
-        % (outgoing.method.encode(), outgoing.path, _address(endpoint.base_url)[2])
-    ]
-    parts += [b"%b: %b\r\n" % header for header in outgoing.headers]
-    length = len(outgoing.body) if isinstance(outgoing.body, Body) else outgoing.length
-    if length is None:
-        parts.append(b"transfer-encoding: chunked\r\n")
-    elif length or outgoing.method not in _USUALLY_EMPTY:
-        parts.append(b"content-length: %d\r\n" % length)
-    parts.append(b"\r\n")
-    return b"".join(parts)
-
-
-_USUALLY_EMPTY: Final = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
-
-
-@lru_cache(maxsize=256)
-def _address(base_url: str) -> tuple[str, int, bytes]:
-    """Return host, port, and the value of `Host`.
-
-    >>> _address("http://[::1]:18100"), _address("http://localhost")
-    (('::1', 18100, b'[::1]:18100'), ('localhost', 80, b'localhost'))
-    """
-    parts = urlsplit(base_url)
-    if parts.scheme != "http" or parts.hostname is None:
-        raise UpstreamError(f"{base_url} is no address of an engine")
-    return parts.hostname, parts.port or 80, parts.netloc.encode()
 
 
 def _words(error: OSError) -> str:

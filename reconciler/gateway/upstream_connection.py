@@ -6,38 +6,17 @@ import re
 import select
 import socket
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, cast
 
 from reconciler.gateway.upstream_answer import Incoming, UpstreamError
-from reconciler.gateway.upstream_headers import Headers, first
+from reconciler.gateway.upstream_headers import first
+from reconciler.gateway.upstream_request import Body, Outgoing
 
 #: Larger bodies are sent in pieces, so that no second copy of them piles up in a socket's buffer.
 PIECE_BYTES: Final = 256 * 1024
 #: An engine that drops idle connections sooner than this many seconds is never sent a second request on one.
 SHORTEST_KEEP_ALIVE: Final = 3
-
-Body = bytes | bytearray | memoryview
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """One request for an engine."""
-
-    method: str
-    #: With the query.
-    path: bytes
-    #: Without `Host`, `Connection` and the framing of the body: the connection writes those.
-    headers: Headers
-    body: Body | AsyncIterator[bytes]
-    #: Bytes of a body that is an iterator; None = it is sent in chunks.
-    length: int | None = None
-
-    @property
-    def replayable(self) -> bool:
-        """Whether the body is still whole after it was sent once."""
-        return isinstance(self.body, Body)
 
 
 class Connection(asyncio.Protocol):

@@ -1,0 +1,149 @@
+"""One request over one connection, and its answer: whose it is, how long it may take, and how it ends."""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol
+
+from reconciler.gateway.errors import ApiError
+from reconciler.gateway.upstream_answer import Incoming, UpstreamError
+from reconciler.gateway.upstream_connection import PIECE_BYTES, Connection
+from reconciler.gateway.upstream_request import Body, Outgoing, head_of
+from reconciler.leases import Endpoint
+
+
+class Connections(Protocol):
+    """Where an exchange gets its connection from."""
+
+    def register(self, exchange: "Exchange") -> None:
+        """Note an exchange, to be aborted when its model is closed."""
+        ...
+
+    def forget(self, exchange: "Exchange") -> None:
+        """Strike out an exchange that is over."""
+        ...
+
+    def take(self, endpoint: Endpoint) -> Connection | None:
+        """Return an idle connection that is fit for a request; None = there is none."""
+        ...
+
+    async def connect(self, endpoint: Endpoint) -> Connection:
+        """Open a connection. Raises `UpstreamError`."""
+        ...
+
+    def give_back(self, endpoint: Endpoint, connection: Connection) -> None:
+        """Keep a connection for the next request, or close it."""
+        ...
+
+
+class Exchange:
+    """The block of one request; it yields the answer. `limits` are those of `UpstreamPool.exchange`, in seconds."""
+
+    def __init__(
+        self,
+        pool: Connections,
+        endpoint: Endpoint,
+        outgoing: Outgoing,
+        limits: tuple[float, float | None],
+        abort: Callable[[], None],
+    ) -> None:
+        self.endpoint = endpoint
+        self.abort = abort
+        #: Whether the engine's answer has not begun.
+        self.unanswered = True
+        self._pool = pool
+        self._outgoing: Outgoing | None = outgoing
+        self._first_byte, self._chunk = limits
+        self._connection: Connection | None = None
+        self._incoming: Incoming | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._sender: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Incoming:
+        outgoing = self._outgoing
+        if outgoing is None:
+            raise RuntimeError("an exchange is used once")
+        self._pool.register(self)
+        try:
+            connection = self._pool.take(self.endpoint) if outgoing.replayable else None
+            try:
+                incoming = await self._ask(outgoing, connection or await self._pool.connect(self.endpoint))
+            except UpstreamError:
+                if not self._may_repeat():
+                    raise
+                self._end()
+                incoming = await self._ask(outgoing, await self._pool.connect(self.endpoint))
+        except BaseException:
+            self._end()
+            self._pool.forget(self)
+            raise
+        # A large body need not be in memory as long as the answer takes.
+        self._outgoing = None
+        return incoming
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+        self._pool.forget(self)
+
+    def _may_repeat(self) -> bool:
+        """Return whether the engine cannot have seen the request, so that sending it again is sending it once.
+
+        So it is if it closed a connection that had been idle, and its kernel threw bytes of ours away unread. A
+        mere end without an answer proves nothing: the engine may have begun.
+        """
+        connection, incoming = self._connection, self._incoming
+        if connection is None or incoming is None:
+            return False
+        return connection.used > 1 and connection.refused and not incoming.touched
+
+    async def _ask(self, outgoing: Outgoing, connection: Connection) -> Incoming:
+        self._connection = connection
+        incoming = self._incoming = connection.begin(outgoing.method)
+        incoming.chunk = self._chunk
+        incoming.late = self._no_more
+        head = head_of(outgoing, self.endpoint)
+        self._wait_for_engine(True)
+        body = outgoing.body
+        if isinstance(body, Body) and len(body) <= PIECE_BYTES:
+            connection.send_at_once(head, body)
+        else:
+            self._sender = asyncio.create_task(self._send(outgoing, connection, incoming, head))
+        await incoming.begun()
+        self.unanswered = False
+        self._wait_for_engine(False)
+        return incoming
+
+    async def _send(
+        self, outgoing: Outgoing, connection: Connection, incoming: Incoming, head: bytes
+    ) -> None:
+        try:
+            await connection.send(outgoing, head, self._wait_for_engine)
+        except Exception as error:  # whatever the source of the body raises is the exchange's to raise
+            incoming.fail(error)
+
+    def _wait_for_engine(self, on: bool) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if on and self.unanswered and self._incoming is not None:
+            fail, late = self._incoming.fail, self._nothing
+            self._timer = asyncio.get_running_loop().call_later(self._first_byte, lambda: fail(late()))
+
+    def _nothing(self) -> ApiError:
+        text = f"model {self.endpoint.model!r} sent nothing for {self._first_byte:g} s"
+        return ApiError("upstream_timeout", f"{text}, the limit for the first byte")
+
+    def _no_more(self) -> ApiError:
+        text = f"model {self.endpoint.model!r} sent nothing more for {self._chunk or 0:g} s"
+        return ApiError("upstream_timeout", f"{text}, the limit between two pieces of an answer")
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._sender is not None:
+            self._sender.cancel()
+        if self._connection is not None:
+            self._pool.give_back(self.endpoint, self._connection)
+        self._timer = self._sender = self._connection = self._incoming = None
