@@ -16,6 +16,7 @@ from benchmarks import firehose, http_load, nginx, quick_engine, router
 from benchmarks.manager import manifest, running
 from benchmarks.report import Figure, progress
 from benchmarks.stats import in_ms, median, percentile
+from reconciler.engines.llama_settings import COMMON_ENV
 from support import free_port
 from tiny_gguf import write_llama
 
@@ -50,7 +51,6 @@ _OPTIONS: Final = (
     *("-c", str(CONTEXT * SLOTS), "-np", str(SLOTS), "-fit", "off"),
     *("--cache-ram", "0", "--ctx-checkpoints", "2", "--no-warmup"),
 )
-_ENVIRONMENT: Final = {"OMP_WAIT_POLICY": "passive"}
 
 
 @dataclass
@@ -83,7 +83,7 @@ def run() -> Iterator[Figure]:
                 targets[NGINX] = Target(stack.enter_context(nginx.nginx(found, folder / "nginx", port)))
             if program is not None:
                 log = folder / "router.log"
-                made = router.router(program, weights.parent, log, *_OPTIONS, env=_ENVIRONMENT)
+                made = router.router(program, weights.parent, log, *_OPTIONS, env=COMMON_ENV)
                 targets[ROUTER] = Target(stack.enter_context(made))
                 http_load.flood(
                     targets[ROUTER].port, _SMALL, 4, 4

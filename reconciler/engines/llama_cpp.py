@@ -143,12 +143,14 @@ class LlamaCpp:
         spec = _filled(spec, port)
         server = _find_server(spec) or _Server(spec.command or ("llama-server",), embedded=False)
         argv = [*server.argv, *llama_settings.flags(spec, port)]
-        env = dict(llama_settings.COMMON_ENV)
+        own = dict(spec.env)
+        # Together or not at all: a policy of the user's means nothing beside our count.
+        env = {} if own.keys() & llama_settings.COMMON_ENV.keys() else dict(llama_settings.COMMON_ENV)
         if server.embedded:
             argv += llama_settings.optional_flags(spec)
         else:
             env |= llama_settings.optional_env(spec)
-        return Command((*argv, *spec.args), spec.cwd, {**env, **dict(spec.env)}, without=_NOT_INHERITED)
+        return Command((*argv, *spec.args), spec.cwd, {**env, **own}, without=_NOT_INHERITED)
 
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         """Ask the health address; once it says yes, let the model do one token's work."""

@@ -57,7 +57,7 @@ def test_a_bare_launch() -> None:
     address = ("-m", "/w/m.gguf", "--host", "127.0.0.1", "--port", "18100", "-a", "m")
     settings = ("-np", "1", "-t", THREADS, "-ctk", "f16", "-ctv", "f16")
     assert command.argv == (*EMBEDDED, *address, *settings, *OPTIONS)
-    assert command.env == {"OMP_WAIT_POLICY": "passive"}
+    assert command.env == {"GOMP_SPINCOUNT": "1000", "OMP_WAIT_POLICY": "passive"}
     assert command.cwd == "/"
 
 
@@ -87,6 +87,7 @@ def test_a_server_of_the_users_gets_optional_settings_by_environment(server: str
     assert command.argv[0] == server
     assert set(command.argv).isdisjoint({"-fit", "-lm", "--cache-ram", "--no-ui"})
     assert command.env == {
+        "GOMP_SPINCOUNT": "1000",
         "LLAMA_ARG_CACHE_RAM": "0",
         "LLAMA_ARG_CTX_CHECKPOINTS": "2",
         "LLAMA_ARG_FIT": "off",
