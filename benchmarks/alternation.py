@@ -24,6 +24,8 @@ ROUNDS: Final = 3
 TOKENS: Final = 8
 CONTEXT: Final = 512
 PATH: Final = "/v1/completions"
+#: The router has left a request waiting for a minute here.
+GIVEN_UP_SECONDS: Final = 180.0
 #: What the gateway may take of the router's time, how often it may swap, and how long anybody may wait.
 SHARE: Final = 0.9
 SWAPS: Final = 8
@@ -93,7 +95,7 @@ def alternate(port: int) -> Round:
             began = time.perf_counter()
             body = {"model": MODELS[number % 2], "prompt": f"Number {number} is", "max_tokens": TOKENS}
             try:
-                post(port, PATH, body)
+                post(port, PATH, body, timeout=GIVEN_UP_SECONDS)
             except (OSError, RuntimeError) as error:
                 errors.append(error)
             waits.append(time.perf_counter() - began)

@@ -55,9 +55,9 @@ class Manager:
         self.wait(model, "cold")
 
 
-def post(port: int, path: str, body: object) -> bytes:
+def post(port: int, path: str, body: object, *, timeout: float = STEP_SECONDS) -> bytes:
     """POST JSON to a local server over a connection of its own; return the body of the answer. Blocks."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=STEP_SECONDS)
+    connection = HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
