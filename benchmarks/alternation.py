@@ -21,7 +21,7 @@ MODELS: Final = ("first", "second")
 REQUESTS: Final = 60
 CLIENTS: Final = 12
 ROUNDS: Final = 3
-TOKENS: Final = 8
+TOKENS: Final = 2
 CONTEXT: Final = 512
 PATH: Final = "/v1/completions"
 #: The router has left a request waiting for a minute here.
