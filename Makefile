@@ -25,7 +25,7 @@ test check: ready-test
 	$(PY) -m reconciler.gateway.openapi --check
 	.venv/bin/lint-imports
 	.venv/bin/mypy reconciler tests benchmarks tools
-	$(PY) -m pytest
+	$(PY) -m pytest -n 2 --dist loadfile
 
 bench: ready-test
 	$(PY) -m benchmarks
