@@ -22,17 +22,19 @@ from reconciler.core.plan import next_change, plan
 from reconciler.core.types import Evict, Load, Outcome, Plan, Reason, World
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
-from reconciler.loop.actions import Actions
-from reconciler.loop.actions import Outcome as Done
 from reconciler.loop.admission import admissions
 from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
+from reconciler.loop.evicting import Evictor
 from reconciler.loop.floor import FloorWatch, Sunk
+from reconciler.loop.hands import Hands
+from reconciler.loop.hands import Outcome as Done
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.ledger import Ledger
+from reconciler.loop.loading import Loader
 from reconciler.loop.observe import Observer
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import refusals
@@ -95,26 +97,25 @@ class Loop:
         self._ledger = Ledger(store, self._keeper)
         self._journal = Journal(store, self._keeper, self._ledger)
         self._publisher = Publisher(board, host.logs)
-        self._actions = Actions(
+        self._hands = Hands(
             host=host,
             store=store,
             keeper=self._keeper,
             book=book,
             launches=self._launches,
             observer=self._observer,
-            close_upstream=close_upstream,
             clock=clock,
             changed=self.wake,
-            started=self._watch_soon,
-            ports=Ports(*applied.ports),
         )
+        self._loader = Loader(self._hands, Ports(*applied.ports), self._watch_soon)
+        self._evictor = Evictor(self._hands, close_upstream)
         self._desired = Desired(
             applied,
             store=store,
             keeper=self._keeper,
             journal=self._journal,
             book=book,
-            ports=self._actions.use_ports,
+            ports=self._loader.use_ports,
             hide=host.hide,
         )
         self._slot = Slot(self.wake, self._observer.available)
@@ -155,7 +156,7 @@ class Loop:
     def request_stop(self) -> None:
         """Begin nothing more, end what is loaded, and return. A second call hurries: drains end at once."""
         if self._stopping:
-            self._actions.hurry.set()
+            self._hands.hurry.set()
         self._stopping = True
         self.wake()
 
@@ -174,7 +175,7 @@ class Loop:
                     await self._end_all()
                 self._tasks.cancel_scope.cancel()
         finally:
-            await self._actions.aclose()
+            await self._loader.aclose()
 
     async def _start(self) -> None:
         await self._ledger.load()
@@ -182,7 +183,7 @@ class Loop:
         specs = self._applied.launches
         self._book.assign(admissions(self._applied, ()))
         for launch in await adopt(
-            self._host, self._store, self._keeper, specs, self._actions.http, self._clock()
+            self._host, self._store, self._keeper, specs, self._loader.http, self._clock()
         ):
             entry = self._ledger.entry(launch.model, launch.digest)
             launch.said, launch.build = entry.said, entry.build
@@ -190,7 +191,7 @@ class Loop:
             self._watch_soon(launch)
             spec = specs.get(launch.model)
             if launch.ready and spec is not None and self._launches.serving(launch.model) is None:
-                self._actions.serve(launch, spec)
+                self._loader.serve(launch, spec)
 
     async def _turn(self) -> float | None:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""
@@ -205,7 +206,7 @@ class Loop:
             self._launches, self._host, self._book, self._store, self._keeper, self._journal, now
         )
         observation = await self._observer.look(
-            self._applied.manifest, self._applied.launches, self._actions.ports, now
+            self._applied.manifest, self._applied.launches, self._loader.ports, now
         )
         while self._forget:
             self._ledger.forgive(ledger_book.forgotten, self._forget.pop())
@@ -233,7 +234,7 @@ class Loop:
             made,
             self._slot.state,
             self._desired.refused,
-            self._actions.progress,
+            self._hands.progress,
             self._launches,
             self._book.traffic(),
             admitted,
@@ -274,7 +275,7 @@ class Loop:
 
     async def _decide(self, made: Plan, world: World, now: float) -> float | None:
         self._give_up_load()
-        if (patience := self._actions.patience) is not None:
+        if (patience := self._loader.patience) is not None:
             self._slot.goes_on(patience.last, patience.seconds, now)
         state = self._slot.state
         if isinstance(state, machine.Settling) and isinstance(made.head, Load):
@@ -298,7 +299,7 @@ class Loop:
         if self._late:
             # After a suspend every age and deadline lies: the next turn acts on what it has read itself.
             return now
-        if isinstance(decision.step, Evict) and not self._actions.seal(decision.step):
+        if isinstance(decision.step, Evict) and not self._evictor.seal(decision.step):
             return now + CROWDED_PACE
         await self._begin(made, world, now)
         return None
@@ -320,11 +321,11 @@ class Loop:
         model, spec = self._desired.spec(step.model), self._applied.launches[step.model]
         assert model is not None, f"a plan loads {step.model}, which the manifest does not name"
         entry = self._ledger.entry(step.model, step.digest)
-        return await self._actions.load(step, model, spec, entry.load_seconds)
+        return await self._loader.load(step, model, spec, entry.load_seconds)
 
     async def _evict(self, step: Evict) -> Done:
         model = self._desired.promised(step.model)
-        return await self._actions.evict(step, model.drain_timeout, model.stop_grace)
+        return await self._evictor.evict(step, model.drain_timeout, model.stop_grace)
 
     def _give_up_load(self) -> None:
         """Cancel a load whose model was removed or changed, or that takes too much, and any when we are to stop."""
@@ -355,7 +356,7 @@ class Loop:
             step = Evict(launch.model, pid, started, launch.holds or 0, Reason.SHUTDOWN, drain=True)
             await self._journal.begun(step)
             patience = min(model.drain_timeout, LAST_DRAIN)
-            done = await self._actions.evict(step, patience, model.stop_grace)
+            done = await self._evictor.evict(step, patience, model.stop_grace)
             await self._after_evict(step, done)
         log.info("stopped")
 

@@ -9,7 +9,7 @@ import anyio.abc
 import structlog
 
 from reconciler.core import machine
-from reconciler.loop.actions import Outcome
+from reconciler.loop.hands import Outcome
 
 SETTLE_POLL: Final = 0.02
 

@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.core import machine
 from reconciler.core.types import Evict, Load, Reason
-from reconciler.loop.actions import Outcome
+from reconciler.loop.hands import Outcome
 from reconciler.loop.slot import Slot
 from support import wait_for_async
 

@@ -1,0 +1,126 @@
+"""Evicting: no new request is let in, those there are end or are cut, and the process is stopped."""
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import Final
+
+import anyio
+import structlog
+
+from reconciler.board import Progress
+from reconciler.core.machine import Aborted, Exited
+from reconciler.core.types import Evict, Reason
+from reconciler.leases import Hold
+from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
+from reconciler.loop.launches import Launch
+
+#: What holders of cut leases get to leave.
+CUT_SECONDS: Final = 2.0
+
+#: Reasons for unloading a model after which it is not wanted back at once. What is only replaced is.
+RESTING: Final = frozenset(
+    {
+        Reason.MAKE_ROOM,
+        Reason.OVER_BUDGET,
+        Reason.MEMORY_PRESSURE,
+        Reason.IDLE_EXPIRED,
+        Reason.TRANSIENT_DONE,
+        Reason.DISMISSED,
+    }
+)
+
+log = structlog.get_logger("reconciler.loop")
+
+
+class Evictor:
+    """Ends models, one at a time (the state machine sees to that)."""
+
+    def __init__(self, hands: Hands, close_upstream: Callable[[str], Awaitable[None]]) -> None:
+        self._hands = hands
+        self._close_upstream = close_upstream
+
+    def seal(self, action: Evict) -> bool:
+        """Let no new request in to the model that an evict is about, or return False if it is in use after all.
+
+        Done in the same breath as the plan is made, nothing can come between: a model that was idle when it was
+        planned is idle when it is sealed.
+        """
+        launch = self._hands.launches.find(action.pid, action.started)
+        if launch is None or self._hands.launches.serving(launch.model) is not launch:
+            return True
+        return not self._used_since(action) and self._hands.book.seal(launch.model, drain=action.drain)
+
+    async def evict(self, action: Evict, drain_timeout: float, grace: float) -> Outcome:
+        """Drain and stop one process; requests that come meanwhile wait in the model's queue."""
+        began = self._hands.clock()
+        launch = self._hands.launches.find(action.pid, action.started)
+        if launch is None:
+            return Outcome(Exited(None), 0.0)
+        try:
+            if self._hands.launches.serving(launch.model) is launch:
+                if not self._hands.book.seal(launch.model, drain=action.drain):
+                    return Outcome(Aborted(), 0.0, launch=launch)
+                await self._drain(launch, drain_timeout)
+                launch.stopping = True
+                self._hands.book.close(launch.model)
+                self._hands.launches.unserve(launch)
+                self._hands.launches.unloaded(launch.model, rests=action.reason in RESTING)
+                await self._close_upstream(launch.model)
+            launch.stopping = True
+            self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
+            event = await self._hands.end(
+                launch, SHORT_GRACE if self._hands.hurry.is_set() else grace, failed=False
+            )
+            error = "" if isinstance(event, Exited) else "it could not be stopped"
+            return Outcome(event, self._hands.clock() - began, error, launch)
+        finally:
+            self._hands.tell(None)
+
+    def _used_since(self, action: Evict) -> bool:
+        """Whether a model that is to go for being idle was used between the look and now: its time begins anew."""
+        last = self._hands.book.last_used(action.model)
+        return action.reason is Reason.IDLE_EXPIRED and last is not None and last > action.last_used
+
+    async def _drain(self, launch: Launch, timeout: float) -> None:
+        """Wait until nobody is served any more, or the deadline passes: then what is left is cut."""
+        requests, holds = self._hands.book.active(launch.model), self._held(launch.model)
+        if (requests or holds) and not self._hands.hurry.is_set():
+            held = {"leases": len(holds)} if holds else {}
+            log.info(
+                "requests in flight get to end",
+                model=launch.model,
+                requests=requests,
+                **held,
+                within=_seconds(timeout),
+            )
+        self._hands.tell(
+            Progress(launch.model, "draining", self._hands.clock(), timeout if timeout < inf else None)
+        )
+        with anyio.move_on_after(0 if self._hands.hurry.is_set() else timeout) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._hasten, tasks.cancel_scope)
+                await self._hands.book.drained(launch.model)
+                tasks.cancel_scope.cancel()
+        if scope.cancelled_caught:
+            log.warning(
+                "requests are cut: timeouts.drain has passed", model=launch.model, within=_seconds(timeout)
+            )
+        for hold in self._held(launch.model):
+            log.warning("a lease is ended", model=launch.model, owner=hold.owner)
+        self._hands.book.cut(launch.model)
+        with anyio.move_on_after(CUT_SECONDS):
+            await self._hands.book.drained(launch.model)
+
+    def _held(self, model: str) -> list[Hold]:
+        """Return the leases from outside that keep a model now."""
+        return [
+            h for h in self._hands.book.holds() if h.model == model and h.granted is not None and not h.ended
+        ]
+
+    async def _hasten(self, scope: anyio.CancelScope) -> None:
+        await self._hands.hurry.wait()
+        scope.cancel()
+
+
+def _seconds(timeout: float) -> str:
+    return "as long as it takes" if timeout == inf else f"{timeout:g} s"

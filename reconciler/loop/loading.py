@@ -1,0 +1,230 @@
+"""Loading: a process is started and becomes the model's server once a real call works, or everything is undone."""
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import httpx
+
+from reconciler.board import Progress
+from reconciler.boot import boot_id
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.machine import Event, Failed, Ready
+from reconciler.core.memory import Said
+from reconciler.core.types import Load, ModelSpec
+from reconciler.engines import registry
+from reconciler.engines.base import Readiness
+from reconciler.host import HostError, PortOwner, Ports
+from reconciler.leases import Endpoint
+from reconciler.loop.failures import describe
+from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
+from reconciler.loop.launches import Launch
+from reconciler.loop.signs import Patience
+from reconciler.store import LaunchRecord, StoreError
+
+#: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
+#: 0.1 s nor one ready in a minute is kept waiting for more than that share of it.
+PROBE_SHARE: Final = 0.015
+PROBE_FIRST: Final = 0.005
+PROBE_CAP: Final = 0.25
+#: Seconds between two looks at who listens, for a server that does not answer on its port.
+PROOF_SECONDS: Final = 0.5
+#: Lines of a log in which an engine may have said what its model took.
+SAID_LINES: Final = 2000
+
+
+class LoadError(Exception):
+    """The model did not become ready; the message says why."""
+
+
+class Loader:
+    """Starts models, one at a time (the state machine sees to that)."""
+
+    def __init__(self, hands: Hands, ports: Ports, started: Callable[[Launch], None]) -> None:
+        self._hands = hands
+        self._started = started
+        # One connection a call: an idle one would keep some servers from ending.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self.http = httpx.AsyncClient(trust_env=False, verify=False, limits=limits)  # noqa: S501 - loopback http
+        self.ports = ports
+        #: How long the load in flight may go on; None = there is none.
+        self.patience: Patience | None = None
+
+    def use_ports(self, limits: tuple[int, int]) -> None:
+        """Give ports of this range, first and last, to models from now on."""
+        if limits != (self.ports.first, self.ports.last):
+            self.ports = Ports(*limits)
+
+    async def aclose(self) -> None:
+        """Close the connections of the probes."""
+        await self.http.aclose()
+
+    async def load(self, action: Load, model: ModelSpec, spec: LaunchSpec, expected: float | None) -> Outcome:
+        """Start a model and wait until it answers. Whatever was started is ended again if that fails.
+
+        `expected` is how many seconds the last load took, for people.
+        """
+        began = self._hands.clock()
+        self._hands.tell(Progress(action.model, "loading", began, expected))
+        launch: Launch | None = None
+        seen = ["it has not answered yet"]
+        self.patience = patience = Patience(model.load_timeout, self._hands.clock)
+        try:
+            with patience.scope:
+                launch = await self._start(action, spec)
+                await self._watched(launch, spec, seen.append, patience)
+        except (HostError, LoadError) as error:
+            failure = str(error)
+        except BaseException:
+            await self._undo(launch)
+            raise
+        else:
+            if not patience.scope.cancelled_caught and launch is not None:
+                await self._admit(launch, spec)
+                return Outcome(Ready(), self._hands.clock() - began, launch=launch)
+            failure = patience.over(seen[-1])
+        finally:
+            self.patience = None
+            self._hands.tell(None)
+        return Outcome(await self._undo(launch), self._hands.clock() - began, failure, launch)
+
+    async def _start(self, action: Load, spec: LaunchSpec) -> Launch:
+        port = await anyio.to_thread.run_sync(self.ports.allocate, self._hands.launches.ports, spec.port)
+        if spec.port is not None and port != spec.port:
+            raise LoadError(f"port {spec.port} is in use by another program")
+        launch_id = uuid.uuid4().hex
+        created = time.time()
+        record = LaunchRecord(
+            launch_id,
+            action.model,
+            action.digest,
+            None,
+            None,
+            port,
+            boot_id(),
+            created=created,
+            admitted=action.size,
+        )
+        # Written before the process exists: should we die in between, its mark is known.
+        try:
+            await self._hands.store.put_launch(record)
+        except StoreError as error:
+            raise LoadError(str(error)) from error
+        command = registry.get(spec.engine).command(spec, port)
+        # Shielded: a process that has been started must be on a page before anything else can happen to us.
+        with anyio.CancelScope(shield=True):
+            try:
+                process = await self._hands.host.start(
+                    command, model=action.model, launch_id=launch_id, port=port
+                )
+            except HostError:
+                await self._hands.keeper.keep(self._hands.store.drop_launch(launch_id))
+                raise
+            launch = Launch(launch_id, action.model, action.digest, spec, process, port, self._hands.clock())
+            launch.admitted, launch.created = action.size, created
+            self._hands.observer.begin(launch)
+            self._hands.launches.add(launch)
+            self._started(launch)
+            await self._hands.keeper.keep(self._hands.store.put_launch(_record(launch)))
+        self._hands.changed()
+        return launch
+
+    async def _watched(
+        self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None], patience: Patience
+    ) -> None:
+        """Do as `_until_ready` while `patience` looks for signs of life. Raises LoadError."""
+        failure: LoadError | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(patience.watch, launch, self._hands.host.logs.path(launch.model))
+            try:
+                await self._until_ready(launch, spec, note)
+            except LoadError as error:
+                failure = error
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _until_ready(self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None]) -> None:
+        """Return when the model answers on a port that is proved ours; `note` what each probe saw. Raises LoadError."""
+        engine = registry.get(spec.engine)
+        began = self._hands.clock()
+        prove_at = began + PROOF_SECONDS
+        elsewhere = ""
+        while True:
+            if launch.exit is not None:
+                ended, what = launch.exit, "the process ended before it was ready"
+                raise LoadError(
+                    await anyio.to_thread.run_sync(
+                        describe, spec, ended, self._hands.host.logs, launch.model, what
+                    )
+                )
+            probe = await engine.probe(spec, launch.base_url, self.http)
+            if probe.readiness is Readiness.FAILED:
+                raise LoadError(f"the server will not become ready: {probe.detail}")
+            note(elsewhere or probe.detail or "it does not listen yet")
+            if probe.readiness is Readiness.READY or self._hands.clock() >= prove_at:
+                prove_at = self._hands.clock() + PROOF_SECONDS
+                proof = await anyio.to_thread.run_sync(
+                    self._hands.host.owns_port, launch.process, launch.id, launch.port
+                )
+                if proof.owner is PortOwner.STRANGER:
+                    raise LoadError(proof.message)
+                if probe.readiness is Readiness.READY and proof.owner is PortOwner.OURS:
+                    return
+                if proof.owner is PortOwner.OURS:
+                    launch.host = proof.host
+                elsewhere = proof.message if proof.owner is PortOwner.OTHER_PORT else ""
+            pause = (self._hands.clock() - began) * PROBE_SHARE
+            with anyio.move_on_after(min(PROBE_CAP, max(PROBE_FIRST, pause))):
+                await launch.exited.wait()
+
+    async def _admit(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Open a model that answers: first to those who wait, then to the account.
+
+        Shielded: once requests are let in, giving up the load is too late; the plan evicts it in the ordinary way.
+        """
+        with anyio.CancelScope(shield=True):
+            launch.ready, launch.loaded_at = True, self._hands.clock()
+            self.serve(launch, spec)
+            await self._hands.keeper.keep(self._hands.store.put_launch(_record(launch)))
+            await anyio.to_thread.run_sync(self._hands.host.serving, launch.process, launch.id)
+            await self._hands.observer.measure(launch, self._hands.clock())
+            launch.said = await anyio.to_thread.run_sync(self._heard, launch, spec)
+
+    def _heard(self, launch: Launch, spec: LaunchSpec) -> Said | None:
+        """Return what the log says the model took. Blocks."""
+        return registry.get(spec.engine).said("\n".join(self._hands.host.logs.tail(launch.model, SAID_LINES)))
+
+    def serve(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Send requests for a model to this launch from now on; first those that wait."""
+        self._hands.launches.serve(launch)
+        upstream = registry.get(spec.engine).upstream_model(spec)
+        self._hands.book.open(Endpoint(launch.model, launch.base_url, upstream), self._hands.clock())
+
+    async def _undo(self, launch: Launch | None) -> Event:
+        """End what a failed load has started. Shielded: a process half ended would be nobody's any more."""
+        if launch is None:
+            return Failed(None)
+        event: Event = Failed(None)
+        with anyio.CancelScope(shield=True):
+            event = await self._hands.end(launch, SHORT_GRACE, failed=True)
+        return event  # noqa: RET504 - a scope may swallow a cancellation, so mypy wants it here
+
+
+def _record(launch: Launch) -> LaunchRecord:
+    process = launch.process
+    return LaunchRecord(
+        launch.id,
+        launch.model,
+        launch.digest,
+        process.pid,
+        process.started,
+        launch.port,
+        boot_id(),
+        launch.ready,
+        launch.created,
+        launch.admitted,
+    )
