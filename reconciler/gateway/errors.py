@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.types import Send
 
+from reconciler.gateway.protocol_cycle import FOLLOWS
 from reconciler.leases import Refusal
 
 
@@ -141,7 +142,8 @@ async def send_json(
     """Send `value` as a complete JSON answer."""
     data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
     framing = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*framing, *(headers or [])]})
+    start = {"type": "http.response.start", "status": status, "headers": [*framing, *(headers or [])]}
+    await send({**start, FOLLOWS: True})
     await send({"type": "http.response.body", "body": data, "more_body": False})
 
 

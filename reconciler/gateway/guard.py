@@ -6,7 +6,6 @@ out once for each manifest.
 
 import time
 from collections.abc import Callable
-from email.utils import formatdate
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -110,10 +109,9 @@ class Guard:
         self.clock = clock
         self._access = Access(_BEFORE_THE_FIRST)
         self._refusals = Refusals()
-        self._date = (0, b"")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what must not pass, add CORS headers and `Date` to what does."""
+        """Answer what must not pass, add CORS headers to what does."""
         if scope["type"] != "http":
             return
         snapshot = self.board.snapshot
@@ -130,7 +128,7 @@ class Guard:
                 cors = _cors(origin) if origin is not None else []
             scope[KEY] = None
             if preflight:
-                await _send_preflight(scope, self._sending(send, cors))
+                await _send_preflight(scope, _sending(send, cors))
                 return
             if scope["path"] not in KEYLESS:
                 started(snapshot)
@@ -138,9 +136,9 @@ class Guard:
         except ApiError as error:
             self._note(scope, error)
             body = body_for(scope["path"], error)
-            await send_json(self._sending(send, cors), error.status, body, error.headers())
+            await send_json(_sending(send, cors), error.status, body, error.headers())
             return
-        await self.app(scope, receive, self._sending(send, cors))
+        await self.app(scope, receive, _sending(send, cors))
 
     def access(self, snapshot: Snapshot | None) -> Access:
         """Return what the settings in force allow; worked out anew only when they change."""
@@ -153,23 +151,6 @@ class Guard:
         if error.code in ("invalid_api_key", "insufficient_scope"):
             key = scope.get(KEY)
             self._refusals.note(scope, error.code, key.name if key else "", self.clock())
-
-    def _sending(self, send: Send, cors: Headers) -> Send:
-        async def sender(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = message.get("headers", [])
-                extra = [*cors, *_exposed(headers)] if cors else cors
-                message["headers"] = [*headers, *extra, (b"date", self._now())]
-            await send(message)
-
-        return sender
-
-    def _now(self) -> bytes:
-        """Return the value of `Date`, made once a second."""
-        second = int(time.time())
-        if second != self._date[0]:
-            self._date = (second, formatdate(second, usegmt=True).encode())
-        return self._date[1]
 
 
 def started(snapshot: Snapshot | None) -> Snapshot:
@@ -225,6 +206,20 @@ def _text(value: bytes) -> str:
 
 def _cors(origin: bytes) -> Headers:
     return [(b"access-control-allow-origin", origin), (b"vary", b"Origin")]
+
+
+def _sending(send: Send, cors: Headers) -> Send:
+    """Return what sends answers with CORS headers; without any, `send` itself: nothing stands before a stream."""
+    if not cors:
+        return send
+
+    async def sender(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = message.get("headers", [])
+            message["headers"] = [*headers, *cors, *_exposed(headers)]
+        await send(message)
+
+    return sender
 
 
 def _exposed(headers: Headers) -> Headers:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 towards clients: uvicorn's protocol with bounds, so that no client costs more than its share."""
+"""HTTP/1.1 towards clients within bounds, so that no client costs more than its share."""
 
 import asyncio
 from typing import Any, Final
@@ -50,7 +50,7 @@ class GatewayProtocol(EndingProtocol):
 
     # --- the connection ---
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first head, or refuse a client too many."""
         super().connection_made(transport)
         limit, refused = self.rules.max_connections(), self.rules.refused
@@ -60,15 +60,17 @@ class GatewayProtocol(EndingProtocol):
             refused.add(self)
             self._say(crowded(limit))
         else:
-            transport.abort()
+            self.transport.abort()
 
     def release(self, successor: Successor) -> asyncio.Transport | None:
         """Hand the connection over and be gone; None if the client is."""
-        if self.cycle.disconnected or self.transport.is_closing():
+        cycle = self.cycle
+        if cycle is None or cycle.disconnected or self.transport.is_closing():
             return None
         self._cancel_timers()
+        self._idle.close()
         self._upgrade = None
-        self.cycle.disconnected = True  # what the application still sends through ASGI goes nowhere
+        cycle.disconnected = True  # what the application still sends through ASGI goes nowhere
         self.connections.discard(self)
         self.connections.add(successor)  # type: ignore[arg-type]
         self.transport.set_protocol(successor)  # type: ignore[arg-type]
@@ -81,7 +83,7 @@ class GatewayProtocol(EndingProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; what is no HTTP is answered, once, and nothing more is heard."""
-        self._unset_keepalive_if_required()
+        self._idle.lift()
         if self._deaf:
             return
         while data and not self._deaf:
@@ -124,8 +126,9 @@ class GatewayProtocol(EndingProtocol):
         self._in_head, self._in_body = False, True
         if self.parser.should_upgrade() and self._asks_for_websocket():
             self._upgrade = Upgrade(self)
-            self.cycle.keep_alive = False
-            self.scope["extensions"] = {EXTENSION: self._upgrade}  # type: ignore[dict-item]
+            if self.cycle is not None:
+                self.cycle.keep_alive = False
+            self.scope["extensions"] = {EXTENSION: self._upgrade}
         if chunked:  # trailers come after the checks of what stands in the head: they must not get into it
             self.headers = _Trailers(self.limits.head_bytes)
 
@@ -156,7 +159,7 @@ class GatewayProtocol(EndingProtocol):
     def _asks_for_websocket(self) -> bool:
         names = {name for name, _ in self.headers}
         return (
-            self._get_upgrade() == b"websocket"
+            _wished(self.headers) == b"websocket"
             and self.scope["method"] == "GET"
             and self.scope["raw_path"].startswith(UPGRADED)
             and not names & {b"content-length", b"transfer-encoding"}
@@ -191,7 +194,7 @@ class GatewayProtocol(EndingProtocol):
         if not self._in_body or self._deaf:
             return
         now = self.loop.time()
-        held, self._held = self._held, self.flow.read_paused or self.cycle.waiting_for_100_continue
+        held, self._held = self._held, self.flow.read_paused or self._is_to_ask()
         if held or self._held:
             self._last_byte = now  # it is we who do not want to read, or did not until a moment ago
         left = self._last_byte + self.limits.body_seconds - now
@@ -200,3 +203,19 @@ class GatewayProtocol(EndingProtocol):
             return
         text = f"nothing of the body came for {self.limits.body_seconds:g} s"
         self._refuse(ApiError("request_timeout", text))
+
+    def _is_to_ask(self) -> bool:
+        """Whether the client waits to be told that it may send its body."""
+        return self.cycle is not None and self.cycle.waiting_for_100_continue
+
+
+def _wished(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """Return the protocol a client wishes to change to; b"" if it does not."""
+    tokens = [
+        token.strip()
+        for name, value in headers
+        if name == b"connection"
+        for token in value.lower().split(b",")
+    ]
+    wishes = [value.lower() for name, value in headers if name == b"upgrade"]
+    return wishes[-1] if wishes and b"upgrade" in tokens else b""

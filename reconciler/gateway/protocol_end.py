@@ -9,10 +9,10 @@ import termios
 from typing import Any, Final
 
 import structlog
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from reconciler.gateway.errors import ApiError
+from reconciler.gateway.protocol_base import HttpProtocol
 from reconciler.gateway.protocol_config import GatewayConfig, raw_error
 
 log = structlog.get_logger(__name__)
@@ -52,8 +52,8 @@ def last_words(transport: asyncio.Transport, words: bytes, seconds: float) -> as
     return asyncio.get_running_loop().call_later(seconds, transport.abort)
 
 
-class EndingProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with orderly ends."""
+class EndingProtocol(HttpProtocol):
+    """A connection with orderly ends."""
 
     def __init__(
         self,
@@ -63,7 +63,6 @@ class EndingProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.rules = config
         self.limits = config.limits
         #: What arrives is read, so that the last words get through, and dropped.
         self._deaf = False
@@ -79,7 +78,6 @@ class EndingProtocol(HttpToolsProtocol):
         self.rules.refused.discard(self)
         self._cancel_timers()
         super().connection_lost(exc)
-        self._unset_keepalive_if_required()
 
     def shutdown(self) -> None:
         """End in order: at once what is idle or refused, after its answer what is not."""
@@ -102,8 +100,7 @@ class EndingProtocol(HttpToolsProtocol):
         elif not self._in_body:
             cycle.keep_alive = False
         else:
-            cycle.disconnected = True
-            cycle.message_event.set()
+            cycle.leave()
             if cycle.response_started or self.pipeline:
                 self.transport.abort()
             else:
@@ -111,7 +108,7 @@ class EndingProtocol(HttpToolsProtocol):
 
     def _say(self, error: ApiError) -> None:
         self._deaf = True
-        self._unset_keepalive_if_required()
+        self._idle.lift()
         self._end_timer = last_words(self.transport, raw_error(error), self.limits.linger_seconds)
 
     # --- clients that take nothing ---
@@ -134,12 +131,12 @@ class EndingProtocol(HttpToolsProtocol):
         if self.transport.is_closing() and self.transport.get_write_buffer_size():
             self._watch_writing()
 
-    def timeout_keep_alive_handler(self) -> None:
+    def idle_too_long(self) -> None:
         """Close an idle connection; one that has not even taken its last answer would never be closed."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
-            super().timeout_keep_alive_handler()
+            super().idle_too_long()
 
     def _watch_writing(self) -> None:
         self._unsent = unsent_bytes(self.transport)

@@ -17,6 +17,7 @@ from reconciler.gateway.errors import send_json
 from reconciler.gateway.guard import started
 from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, to_chat, upstream_headers
 from reconciler.gateway.naming import resolve
+from reconciler.gateway.protocol_cycle import CYCLE
 from reconciler.gateway.reply import Reply, Transform
 from reconciler.gateway.routing import choose, facts_of, states_of
 from reconciler.gateway.shared import Shared
@@ -33,7 +34,7 @@ class DataTask(Task):
     """One request of the data API."""
 
     def __init__(self, shared: Shared, scope: Scope, receive: Receive, send: Send, path: Path) -> None:
-        super().__init__(shared, scope, Reply(send, form_of(path)))
+        super().__init__(shared, scope, Reply(send, form_of(path), cycle=scope[CYCLE]))
         self.receive = receive
         self.send = send
         self.path = path
@@ -50,7 +51,7 @@ class DataTask(Task):
         shared = self.shared
         limit = shared.max_body(snapshot)
         call = await read_call(self.scope, self.receive, self.path, limit, shared.room, self._keep)
-        self.watch(self.receive)
+        self.watch()
         call = self._route(snapshot, call)
         shared.served.check(snapshot.applied, self.model, self.path, call.model)
         self.served = shared.served.of(snapshot.applied, self.model)

@@ -13,6 +13,7 @@ from reconciler.gateway.bodies import declared_length
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
 from reconciler.gateway.naming import UPSTREAM, split_upstream
+from reconciler.gateway.protocol_cycle import CYCLE
 from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
@@ -31,7 +32,7 @@ class RawTask(Task):
     """One request that only its engine understands."""
 
     def __init__(self, shared: Shared, scope: Scope, receive: Receive, send: Send) -> None:
-        super().__init__(shared, scope, Reply(send))
+        super().__init__(shared, scope, Reply(send, cycle=scope[CYCLE]))
         self.upload = Upload(receive, self.gone)
 
     async def work(self) -> None:

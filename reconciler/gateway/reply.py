@@ -7,9 +7,10 @@ from typing import Any, Final, Protocol
 
 import anyio
 import structlog
-from starlette.types import Send
+from starlette.types import Message, Send
 
 from reconciler.gateway.errors import ApiError, send_json
+from reconciler.gateway.protocol_cycle import FOLLOWS, Cycle
 from reconciler.gateway.stall import Stall
 from reconciler.gateway.upstream import Incoming
 from reconciler.gateway.upstream_headers import Headers, answer_headers, first
@@ -54,11 +55,26 @@ class ErrorForm:
 OPENAI: Final = ErrorForm()
 
 
-class Reply:
-    """What was sent so far, so that an error finds the right form. `stall` in seconds."""
+class StalledError(Exception):
+    """The client took nothing for too long."""
 
-    def __init__(self, send: Send, form: ErrorForm = OPENAI, *, stall: float = STALL_SECONDS) -> None:
+
+class Reply:
+    """What was sent so far, so that an error finds the right form.
+
+    `stall` in seconds; where `cycle` is given, which says when a client does not keep up, the others cost no timer.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        form: ErrorForm = OPENAI,
+        *,
+        stall: float = STALL_SECONDS,
+        cycle: Cycle | None = None,
+    ) -> None:
         self._send = send
+        self._cycle = cycle
         self._form = form
         self._stall_seconds = stall
         self.started = False
@@ -90,16 +106,11 @@ class Reply:
         if self.started and not (incoming.status == 200 and _continues(headers)):
             await self._fail_as(incoming, headers, through)
             return
-        with Stall(self._stall_seconds) as stall:
+        try:
             if not self.started:
-                self._events = _is_events(headers) and not _has(
-                    headers, b"content-encoding", b"content-length"
-                )
-                if _is_events(headers) and not _has(headers, b"x-accel-buffering"):
-                    headers.append(_UNBUFFERED)
-                await self._start(incoming.status, [*headers, *extra])
-            await self._relay_body(incoming, through, stall)
-        if stall.happened:
+                await self._begin(incoming, headers, extra, through)
+            await self._relay_body(incoming, through)
+        except StalledError:
             log.warning("client given up", reason=f"it took nothing for {self._stall_seconds:g} s")
 
     async def fail(self, error: ApiError, extra: Headers) -> None:
@@ -114,17 +125,39 @@ class Reply:
         else:
             await self._fail_event(self._form.body(error))
 
-    async def _relay_body(self, incoming: Incoming, through: Transform | None, stall: Stall) -> None:
+    async def _begin(
+        self, incoming: Incoming, headers: Headers, extra: Headers, through: Transform | None
+    ) -> None:
+        if _is_events(headers):
+            self._events = not _has(headers, b"content-encoding", b"content-length")
+            if not _has(headers, b"x-accel-buffering"):
+                headers.append(_UNBUFFERED)
+        headers += extra
+        start: Message = {"type": "http.response.start", "status": incoming.status, "headers": headers}
+        if incoming.complete or (through is None and incoming.waiting):
+            start[FOLLOWS] = True
+        self.started = True
+        await self._pass(start)
+
+    async def _relay_body(self, incoming: Incoming, through: Transform | None) -> None:
         async for piece in incoming.pieces():
             last = incoming.drained
             if through is not None:
                 piece = through.feed(piece) + (through.finish() if last else b"")
             if piece or last:
-                stall.begin()
-                await self._put(piece, last=last)
-                stall.end()
+                await self._pass(self._piece(piece, last=last))
         if not self.finished:
-            await self._put(through.finish() if through is not None else b"", last=True)
+            await self._pass(self._piece(through.finish() if through is not None else b"", last=True))
+
+    async def _pass(self, message: Message) -> None:
+        """Send a part of an engine's answer. Raises `StalledError` if the client takes nothing for too long."""
+        if self._cycle is not None and not self._cycle.congested:
+            await self._send(message)
+            return
+        with Stall(self._stall_seconds) as stall:
+            await self._send(message)
+        if stall.happened:
+            raise StalledError
 
     async def _fail_as(self, incoming: Incoming, headers: Headers, through: Transform | None) -> None:
         body = b""
@@ -153,10 +186,13 @@ class Reply:
         self.started = True
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def _put(self, piece: bytes, *, last: bool = False) -> None:
+    async def _put(self, piece: bytes) -> None:
+        await self._send(self._piece(piece, last=False))
+
+    def _piece(self, piece: bytes, *, last: bool) -> Message:
         self._tail = piece[-4:] if len(piece) >= 4 else (self._tail + piece)[-4:]
         self.finished = last
-        await self._send({"type": "http.response.body", "body": piece, "more_body": not last})
+        return {"type": "http.response.body", "body": piece, "more_body": not last}
 
 
 def _is_events(headers: Headers) -> bool:

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -82,7 +81,7 @@ class GatewayServer(uvicorn.Server):
         self._tell_started(self)
 
     async def main_loop(self) -> None:
-        """Sleep until told to stop. (The `Date` header, which uvicorn would refresh here, is the guard's.)"""
+        """Sleep until told to stop. (The `Date` header, which uvicorn would refresh here, is the protocol's.)"""
         await self._stopping.wait()
 
 
@@ -102,7 +101,6 @@ async def serve(
     """
     in_force = newest or (lambda: settings)
     listening = sock if sock is not None else await anyio.to_thread.run_sync(bind, settings)
-    logging.getLogger("uvicorn.error").addFilter(_expected)
     config = _config(app, limits or ClientLimits(), lambda: in_force().max_connections)
     server = GatewayServer(config, started)
     try:
@@ -133,14 +131,6 @@ def _config(app: ASGIApp, limits: ClientLimits, max_connections: Callable[[], in
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-
-
-def _expected(record: logging.LogRecord) -> bool:
-    """Drop what we do on purpose: a stream without its end, and requests cancelled at the end of their grace."""
-    if record.msg == "ASGI callable returned without completing response.":
-        return False
-    error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-    return error is None or isinstance(error, Exception)
 
 
 def _resolve(

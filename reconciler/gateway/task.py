@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 import anyio
-from starlette.types import Receive, Scope
+from starlette.types import Scope
 
 from reconciler.board import Snapshot
 from reconciler.gateway.bodies import ClientGoneError
@@ -16,6 +16,7 @@ from reconciler.gateway.guard import KEY
 from reconciler.gateway.interrupt import Interrupt
 from reconciler.gateway.lastline import last_line
 from reconciler.gateway.naming import header_form
+from reconciler.gateway.protocol_cycle import CYCLE, Cycle
 from reconciler.gateway.reply import Reply, Transform
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.upstream import Headers, Outgoing, UpstreamError
@@ -114,18 +115,14 @@ class Task:
         place = f"{ticket.waits_for}, place {ticket.place}"
         self.extra.append((b"x-reconciler-waited-for", place.encode("ascii", "replace")))
 
-    def watch(self, receive: Receive) -> None:
-        """End the work when the client leaves, from now on. The body must have been read."""
-        self.begin_watching(self._see_leaving(receive))
+    def watch(self) -> None:
+        """End the work when the client leaves, from now on."""
+        cycle: Cycle = self.scope[CYCLE]
+        cycle.on_leave(self.gone)
 
     def begin_watching(self, work: Coroutine[None, None, None]) -> None:
         """Run what sees the client leave, until the request is done."""
         self._watching = asyncio.get_running_loop().create_task(work)
-
-    async def _see_leaving(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self.gone()
 
     def gone(self) -> None:
         """End the work because the client left. (The server reports that too once the answer is complete.)"""

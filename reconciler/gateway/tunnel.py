@@ -40,14 +40,13 @@ class TunnelTask(Task):
     def __init__(self, tunnels: Tunnels, scope: Scope, receive: Receive, send: Send) -> None:
         super().__init__(tunnels.shared, scope, Reply(send))
         self._idle_seconds = tunnels.idle_seconds
-        self._receive = receive
         self._send = send
         self._pipe: Pipe | None = None
 
     async def work(self) -> None:
         """Find the model, wait for it, shake hands, and serve until one side closes."""
         snapshot = started(self.board.snapshot)
-        self.begin_watching(self._watch())
+        self.watch()
         routes = snapshot.applied.routes
         name, path = split_upstream(self.scope["raw_path"][len(UPSTREAM) :], routes)
         if self.scope["query_string"]:
@@ -69,12 +68,6 @@ class TunnelTask(Task):
             super().cut()
         else:
             self._pipe.end(f"model {self.model} was unloaded")
-
-    async def _watch(self) -> None:
-        """See the client leave while the handshake is not answered."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.gone()
 
     async def _serve(self, lease: Lease, side: EngineSide, answer: Answer) -> None:
         upgrade: Upgrade = self.scope["extensions"][EXTENSION]

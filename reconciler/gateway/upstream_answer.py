@@ -84,6 +84,11 @@ class Incoming:
         return piece
 
     @property
+    def waiting(self) -> bool:
+        """Whether a piece of the body is here that was not taken."""
+        return bool(self._parts)
+
+    @property
     def drained(self) -> bool:
         """Whether it came whole and every piece was taken: there is nothing to wait for."""
         return self.complete and not self._parts

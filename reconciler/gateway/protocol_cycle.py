@@ -1,0 +1,227 @@
+"""One request and its answer, between the connection and the application.
+
+ASGI, with two additions that spare every request a task and a packet: an application that finds the cycle in its
+scope can have itself told when the client leaves, and may announce that the body follows its head at once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Scope
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+
+from reconciler.gateway.protocol_head import head_of
+
+#: Key of `scope` under which an application finds its cycle.
+CYCLE: Final = "reconciler.cycle"
+#: Key of the message that starts an answer: the first piece of the body is sent next, without waiting for anything.
+FOLLOWS: Final = "reconciler.follows"
+
+_FAILED: Final = (
+    (b"content-type", b"text/plain; charset=utf-8"),
+    (b"content-length", b"21"),
+    (b"connection", b"close"),
+)
+
+log = structlog.get_logger(__name__)
+
+
+class Cycle:
+    """Made by the protocol for each request, which calls `feed`, `whole` and `leave`; the rest is the application's.
+
+    `head_only`: it is a HEAD. `expects`: the client waits for "100 Continue". `done` is called with the last byte of
+    the answer.
+    """
+
+    __slots__ = (
+        "_done",
+        "_event",
+        "_flow",
+        "_head",
+        "_head_only",
+        "_left",
+        "_news",
+        "_on_leave",
+        "_parts",
+        "_size",
+        "_transport",
+        "disconnected",
+        "keep_alive",
+        "more_body",
+        "response_complete",
+        "response_started",
+        "waiting_for_100_continue",
+    )
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        flow: FlowControl,
+        done: Callable[[], None],
+        *,
+        head_only: bool,
+        keep_alive: bool,
+        expects: bool,
+    ) -> None:
+        self.disconnected = False
+        self.keep_alive = keep_alive
+        self.more_body = True
+        self.response_started = self.response_complete = False
+        self.waiting_for_100_continue = expects
+        self._transport = transport
+        self._flow = flow
+        self._done: Callable[[], None] | None = done
+        self._head_only = head_only
+        #: A head that waits for the first piece of its body.
+        self._head = b""
+        #: Bytes of the body that are still to be sent; None = it goes in chunks.
+        self._left: int | None = None
+        self._parts: list[bytes] = []
+        self._size = 0
+        #: Whether there is something that `receive` has not told.
+        self._news = False
+        #: Made by whoever waits first: most requests are here as a whole before they are asked for.
+        self._event: asyncio.Event | None = None
+        self._on_leave: Callable[[], None] | None = None
+
+    # --- the protocol's side ---
+
+    def feed(self, data: bytes) -> None:
+        """Take a part of the request's body."""
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > HIGH_WATER_LIMIT:
+            self._flow.pause_reading()
+        self._tell()
+
+    def whole(self) -> None:
+        """The request's body is complete."""
+        self.more_body = False
+        self._tell()
+
+    def leave(self) -> None:
+        """The client is gone, or as good as: nothing that is sent reaches it any more."""
+        self.disconnected = True
+        hook, self._on_leave = self._on_leave, None
+        self._tell()
+        if hook is not None:
+            hook()
+
+    async def run(self, app: ASGIApp, scope: Scope) -> None:
+        """Have the application answer. What it leaves unfinished ends with the connection: that is how it is seen."""
+        try:
+            await app(scope, self.receive, self.send)
+            if not self.response_started and not self.disconnected:
+                log.error("request without an answer", path=scope["path"])
+        except Exception as error:
+            log.error("request failed", path=scope["path"], exc_info=error)
+        finally:
+            self._on_leave = None
+            if not self.response_complete and not self.disconnected:
+                await self._break_off()
+            self._done = None
+
+    async def _break_off(self) -> None:
+        if not self.response_started:
+            await self.send({"type": "http.response.start", "status": 500, "headers": _FAILED})
+            await self.send({"type": "http.response.body", "body": b"Internal Server Error"})
+            return
+        if self._head:
+            self._transport.write(self._head)
+        self._transport.close()
+
+    # --- the application's side ---
+
+    @property
+    def congested(self) -> bool:
+        """Whether `send` would wait for the client to take what was sent before."""
+        return self._flow.write_paused
+
+    def on_leave(self, hook: Callable[[], None] | None) -> None:
+        """Call `hook` when the client leaves before its answer is complete; at once, if it has. None = nobody cares."""
+        if self.disconnected and hook is not None:
+            hook()
+        else:
+            self._on_leave = hook
+
+    async def receive(self) -> Message:
+        """Return what arrived of the body since the last call, or that the client is gone or the answer complete."""
+        if self.waiting_for_100_continue and not self._transport.is_closing():
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        if not self.disconnected and not self.response_complete:
+            self._flow.resume_reading()
+            if not self._news:
+                self._event = event = self._event or asyncio.Event()
+                event.clear()
+                await event.wait()
+            self._news = False
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        parts, self._parts, self._size = self._parts, [], 0
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    async def send(self, message: Message) -> None:
+        """Send a head or a piece of the body. Raises `RuntimeError` and `ValueError` for what makes no answer."""
+        if self._flow.write_paused and not self.disconnected:
+            await self._flow.drain()
+        if self.disconnected:
+            return
+        if self.response_complete:
+            raise RuntimeError(f"{message['type']!r} was sent after the end of the answer")
+        expected = "http.response.body" if self.response_started else "http.response.start"
+        if message["type"] != expected:
+            raise RuntimeError(f"{message['type']!r} was sent instead of {expected!r}")
+        if self.response_started:
+            self._send_piece(message.get("body", b""), last=not message.get("more_body", False))
+        else:
+            self._send_head(message)
+
+    def _send_head(self, message: Message) -> None:
+        head, self._left, self.keep_alive = head_of(
+            message["status"],
+            message.get("headers", ()),
+            head_only=self._head_only,
+            keep_alive=self.keep_alive,
+        )
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        if FOLLOWS in message:
+            self._head = head
+        else:
+            self._transport.write(head)
+
+    def _send_piece(self, piece: bytes, *, last: bool) -> None:
+        if self._head_only:
+            piece, self._left = b"", 0
+        elif self._left is None:
+            piece = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+            if last:
+                piece += b"0\r\n\r\n"
+        else:
+            self._left -= len(piece)
+            if self._left < 0 or (last and self._left):
+                raise RuntimeError("the body is not as long as its head says")
+        if self._head:
+            piece, self._head = b"".join((self._head, piece)), b""
+        if piece:
+            self._transport.write(piece)
+        if last:
+            self._complete()
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self._on_leave = None
+        self._tell()
+        if not self.keep_alive:
+            self._transport.close()
+        if self._done is not None:
+            self._done()
+
+    def _tell(self) -> None:
+        self._news = True
+        if self._event is not None:
+            self._event.set()

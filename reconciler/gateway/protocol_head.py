@@ -1,0 +1,84 @@
+"""The head of an answer as bytes, and what it says of the body that follows."""
+
+import time
+from collections.abc import Iterable
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+#: Bytes that no header may hold: all control characters but the tab (RFC 9110, 5.5).
+_CONTROL: Final = bytes(range(0x09)) + bytes(range(0x0A, 0x20)) + b"\x7f"
+#: What a name is made of (RFC 9110, 5.6.2), in lower case.
+_TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+_FRAMING: Final = frozenset({b"connection", b"content-length", b"transfer-encoding"})
+_CLOSE: Final = b"connection: close\r\n"
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+#: Statuses whose answers have no body and do not say so.
+_BODILESS: Final = frozenset({204, 304})
+
+
+class Head(NamedTuple):
+    """One head, and how its body is framed."""
+
+    data: bytes
+    #: Bytes of the body; None = it comes in chunks.
+    length: int | None
+    #: Whether the connection may carry another answer.
+    keep_alive: bool
+
+
+def head_of(
+    status: int, headers: Iterable[tuple[bytes, bytes]], *, head_only: bool = False, keep_alive: bool = True
+) -> Head:
+    """Return the head of an answer; `Date`, and what is missing of the framing, is added.
+
+    `head_only`: the request was a HEAD. Raises `ValueError` for a header that would end before its end.
+    """
+    lines = [_status_line(status)]
+    length: int | None = None
+    chunked = closing = False
+    for name, value in headers:
+        name = _name(name)
+        if name in _FRAMING:
+            if name == b"content-length" and length is None and not chunked:
+                length = int(value)
+            elif name == b"transfer-encoding" and value.lower() == b"chunked":
+                chunked = True
+            elif name == b"connection":
+                closing = closing or b"close" in {token.strip() for token in value.lower().split(b",")}
+        lines.append(b"%b: %b\r\n" % (name, value))
+    if not keep_alive and not closing:
+        lines.append(_CLOSE)
+    if length is None and not chunked and not head_only and status not in _BODILESS:
+        chunked = True
+        lines.append(_CHUNKED)
+    lines.append(_date_and_end(int(time.time())))
+    data = b"".join(lines)
+    # Every line holds two such bytes, its own end (the last one closes the head, too): one more is not ours.
+    if len(data) - len(data.translate(None, _CONTROL)) != 2 * len(lines) + 2:
+        raise ValueError("a header holds a control character")
+    return Head(data, None if chunked and not head_only else length or 0, keep_alive and not closing)
+
+
+@lru_cache(maxsize=600)
+def _status_line(status: int) -> bytes:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+
+
+@lru_cache(maxsize=512)
+def _name(name: bytes) -> bytes:
+    """Return a header's name in lower case; raise `ValueError` if it is none."""
+    lower = name.lower()
+    if not lower or lower.translate(None, _TOKEN):
+        raise ValueError(f"{name[:100]!r} is no name of a header")
+    return lower
+
+
+@lru_cache(maxsize=1)
+def _date_and_end(second: int) -> bytes:
+    return b"date: " + formatdate(second, usegmt=True).encode() + b"\r\n\r\n"
