@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from reconciler.cli.client import LoopClient
+from reconciler.cli.client import LoopClient, RefusedError
 from reconciler.cli.names import find_model
 from reconciler.cli.output import CliError, note, say
 from reconciler.render import one_line
@@ -25,15 +25,23 @@ def ask(loop: LoopClient, name: str, verb: Verb, *, wait: bool, timeout: float) 
     if wait:
         say(carry_out(loop, name, verb, timeout=timeout))
     else:
-        loop.act(find_model(loop.status(), name)["name"], verb)
+        loop.act(name, verb)
 
 
 def carry_out(loop: LoopClient, name: str, verb: Verb, *, timeout: float) -> str:
-    """Ask and wait up to `timeout` seconds; return what has come of it. Raises CliError as `ask` does."""
-    before = loop.status()
+    """Ask and wait up to `timeout` seconds; return what has come of it. Raises CliError as `ask` does.
+
+    The loop says which model a name is: asking takes the scope `admin` and no other. Only the watching reads.
+    """
+    before = readable_status(loop)
+    name = loop.act(name, verb).get("model", name)
+    if before is None:
+        raise CliError(
+            f"{name}: the {verb} is asked for, but this API key may not watch it: that takes the scope read besides"
+            " admin; with --no-wait it is only asked for"
+        )
     model = find_model(before, name)
     name = model["name"]
-    loop.act(name, verb)
     deadline = time.monotonic() + timeout
     shown = ""
     while True:
@@ -51,6 +59,16 @@ def carry_out(loop: LoopClient, name: str, verb: Verb, *, timeout: float) -> str
         if time.monotonic() > deadline:
             raise CliError(f"{name} is still {now['state']} after {timeout:g} s; {_goes_on(name, verb)}")
         time.sleep(POLL)
+
+
+def readable_status(loop: LoopClient) -> dict[str, Any] | None:
+    """Return the status document, or None if the API key may not read it."""
+    try:
+        return loop.status()
+    except RefusedError as error:
+        if error.kind != "insufficient_scope":
+            raise
+        return None
 
 
 def _done(model: Json, verb: Verb) -> bool:

@@ -22,11 +22,12 @@ class NotRunningError(CliError):
 
 
 class RefusedError(CliError):
-    """The loop answered with an error; `status` is the HTTP one."""
+    """The loop answered with an error; `status` is the HTTP one, `kind` its code, if it is ours."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int, kind: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,8 @@ class LoopClient:
         return document
 
     def act(self, model: str, verb: str) -> dict[str, Any]:
-        """Ask for a load or an evict. Raises NotRunningError, RefusedError."""
+        """Ask for a load, an evict or a forget, by name or alias. Raises NotRunningError, RefusedError."""
         return self.call("POST", f"/api/v1/models/{quote(model, safe='')}/{verb}")
-
-    def leases(self) -> list[dict[str, Any]]:
-        """Return the leases from outside the gateway, those that ended lately among them."""
-        found: list[dict[str, Any]] = self.call("GET", "/api/v1/leases")["leases"]
-        return found
 
     def renew(self, lease_id: str, duration: str) -> dict[str, Any]:
         """Let a lease last for `duration` from now. Raises NotRunningError, RefusedError."""
@@ -148,16 +144,26 @@ def _read(url: str, status: int, body: bytes) -> dict[str, Any]:
     if status == http.client.UNAUTHORIZED:
         raise RefusedError(f"the loop at {url} asks for an API key: set {KEY_VARIABLE}", status)
     if status >= http.client.BAD_REQUEST:
-        raise RefusedError(_message(document) or f"{url} answered with HTTP status {status}", status)
+        message = _message(document) or f"{url} answered with HTTP status {status}"
+        raise RefusedError(message, status, _kind(document))
     if not isinstance(document, dict):
         raise RefusedError(f"what answers at {url} is not a reconcile loop", status)
     return document
 
 
 def _message(document: object) -> str | None:
-    error = document.get("error") if isinstance(document, Mapping) else None
-    message = error.get("message") if isinstance(error, Mapping) else None
+    message = _error(document).get("message")
     return one_line(message) if isinstance(message, str) else None
+
+
+def _kind(document: object) -> str:
+    code = _error(document).get("code")
+    return code if isinstance(code, str) else ""
+
+
+def _error(document: object) -> Mapping[str, Any]:
+    error = document.get("error") if isinstance(document, Mapping) else None
+    return error if isinstance(error, Mapping) else {}
 
 
 def _cause(error: Exception) -> str:

@@ -10,12 +10,10 @@ def forget(model: options.Model, /, *, state_dir: options.StateDir = None) -> in
     be far too much. From now on its estimate counts again, and what it is measured to hold next.
     """
     from reconciler.cli.client import find_loop
-    from reconciler.cli.names import find_model
     from reconciler.cli.output import say
     from reconciler.store.paths import state_dir as resolve
 
     loop = find_loop(resolve(state_dir, create=False))
-    name = find_model(loop.status(), model)["name"]
-    loop.act(name, "forget")
+    name = loop.act(model, "forget").get("model", model)
     say(f"what was measured of {name} is forgotten")
     return 0

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from reconciler.cli.ask import progress
+from reconciler.cli.ask import progress, readable_status
 from reconciler.cli.client import LoopClient, NotRunningError, RefusedError
 from reconciler.cli.names import find_model
 from reconciler.cli.output import CliError, note
@@ -32,8 +32,7 @@ def default_owner() -> str:
 
 def begin(loop: LoopClient, name: str, duration: str, owner: str) -> Lease:
     """Ask for a lease on a model, by name or alias. Raises CliError."""
-    model = find_model(loop.status(), name)["name"]
-    return loop.call("POST", "/api/v1/leases", {"model": model, "owner": owner, "for": duration})
+    return loop.call("POST", "/api/v1/leases", {"model": name, "owner": owner, "for": duration})
 
 
 def until_held(loop: LoopClient, lease: Lease, duration: str, timeout: float) -> Lease:
@@ -44,24 +43,32 @@ def until_held(loop: LoopClient, lease: Lease, duration: str, timeout: float) ->
     try:
         if lease["state"] == "held":
             return lease
-        _wait(loop, lease, timeout)
-        return loop.renew(lease["id"], duration)
+        return _wait(loop, lease, duration, timeout)
     except BaseException:
         give_back(loop, lease)
         raise
 
 
-def _wait(loop: LoopClient, lease: Lease, timeout: float) -> None:
-    deadline, shown = time.monotonic() + timeout, ""
+def _wait(loop: LoopClient, lease: Lease, duration: str, timeout: float) -> Lease:
+    """Renew the lease until it is in force: that tells how it stands, takes no scope but `admin`, and counts anew."""
+    deadline, shown, told = time.monotonic() + timeout, "", True
     while True:
-        now = next((x for x in loop.leases() if x["id"] == lease["id"]), None)
-        if now is None or now["state"] == "ended":
-            reason = now["reason"] if now else "the loop was restarted"
-            raise CliError(f"{lease['model']} cannot be held: {reason}")
+        try:
+            now = loop.renew(lease["id"], duration)
+        except RefusedError as error:
+            if error.status == NOT_FOUND:
+                raise CliError(f"{lease['model']} cannot be held: {error}") from error
+            raise
         if now["state"] == "held":
-            return
-        status = loop.status()
-        if (line := progress(status, find_model(status, lease["model"]))) != shown:
+            return now
+        status = readable_status(loop) if told else None
+        told = status is not None  # a key that may not read is not asked to again
+        line = (
+            progress(status, find_model(status, lease["model"]))
+            if status
+            else f"waiting for {lease['model']}"
+        )
+        if line != shown:
             shown = line
             note(line)
         if time.monotonic() > deadline:

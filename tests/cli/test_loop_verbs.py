@@ -65,7 +65,7 @@ def test_explain_takes_names_and_aliases(
     assert json.loads(capsys.readouterr().out)["name"] == "chat"
 
 
-@pytest.mark.parametrize("verb", ["explain", "load", "evict", "logs"])
+@pytest.mark.parametrize("verb", ["explain", "logs"])
 def test_a_misspelled_model_gets_the_near_name(
     verb: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,6 +75,64 @@ def test_a_misspelled_model_gets_the_near_name(
         "(models: chat, coder, embed, flaky, old, vision; aliases: claude, gpt-4o)\n"
     )
     assert loop.asked == ["GET /api/v1/status"]
+
+
+@pytest.mark.parametrize(
+    ("words", "route"),
+    [
+        (["load", "codre"], "POST /api/v1/models/codre/load"),
+        (["load", "codre", "--no-wait"], "POST /api/v1/models/codre/load"),
+        (["evict", "codre"], "POST /api/v1/models/codre/evict"),
+        (["forget", "codre"], "POST /api/v1/models/codre/forget"),
+        (["hold", "codre"], "POST /api/v1/leases"),
+    ],
+)
+def test_where_something_is_done_the_loop_knows_the_names(
+    words: list[str], route: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.error(route, 404, "no model or alias is called 'codre'; did you mean 'coder'?")
+    assert main([*words, "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == ("error: no model or alias is called 'codre'; did you mean 'coder'?\n")
+    assert loop.asked[-1] == route
+
+
+def forbid_reading(loop: StandIn) -> None:
+    """Be a loop whose key may not read."""
+    text = "the API key 'cron' does not allow this: it needs the scope read, it has admin"
+    error = {"error": {"message": text, "type": "permission_error", "code": "insufficient_scope"}}
+    loop.routes["GET /api/v1/status"] = lambda: (403, error)
+
+
+@pytest.mark.parametrize("words", [["load", "gpt-4o", "--no-wait"], ["forget", "gpt-4o"], ["hold", "gpt-4o"]])
+def test_what_acts_takes_no_scope_but_admin(words: list[str], loop: StandIn, state: Path) -> None:
+    forbid_reading(loop)
+    verb = words[0]
+    route = "POST /api/v1/leases" if verb == "hold" else f"POST /api/v1/models/gpt-4o/{verb}"
+    loop.documents(route, {"model": "chat", "id": "0123", "state": "held"})
+    assert main([*words, "--state-dir", str(state)]) == 0
+    assert loop.asked == [route]
+
+
+@pytest.mark.parametrize("verb", ["load", "evict"])
+def test_what_cannot_be_watched_is_asked_for_and_the_scope_named(
+    verb: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid_reading(loop)
+    loop.documents(f"POST /api/v1/models/gpt-4o/{verb}", {"model": "chat"})
+    assert main([verb, "gpt-4o", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == (
+        f"error: chat: the {verb} is asked for, but this API key may not watch it: that takes the scope read besides"
+        " admin; with --no-wait it is only asked for\n"
+    )
+    assert loop.asked[-1] == f"POST /api/v1/models/gpt-4o/{verb}"
+
+
+def test_a_status_that_may_not_be_read_is_an_error_that_names_the_scope(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid_reading(loop)
+    assert main(["status", "--state-dir", str(state)]) == 1
+    assert "it needs the scope read, it has admin" in capsys.readouterr().err
 
 
 def test_a_name_like_no_other_gets_all_names(
@@ -241,10 +299,14 @@ def test_load_waits_and_tells_each_change_once(
     assert loop.asked[:2] == ["GET /api/v1/status", "POST /api/v1/models/vision/load"]
 
 
-def test_load_of_an_alias_asks_for_its_model(loop: StandIn, state: Path) -> None:
-    loop.documents("POST /api/v1/models/chat/load", {})
-    assert main(["load", "gpt-4o", "--no-wait", "--state-dir", str(state)]) == 0
-    assert loop.asked == ["GET /api/v1/status", "POST /api/v1/models/chat/load"]
+def test_load_of_an_alias_watches_its_model(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    already = with_model("chat", 42, state="ready")
+    loop.documents("GET /api/v1/status", status_document(), already)
+    loop.documents("POST /api/v1/models/gpt-4o/load", {"model": "chat"})
+    assert main(["load", "gpt-4o", "--state-dir", str(state)]) == 0
+    assert "chat is ready" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -339,10 +401,10 @@ def test_evict_of_a_model_that_is_not_loaded_says_so(
     assert "POST /api/v1/models/vision/evict" in loop.asked
 
 
-def test_forget_asks_by_the_models_own_name(
+def test_forget_says_the_models_own_name(
     loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loop.documents("POST /api/v1/models/chat/forget", {})
+    loop.documents("POST /api/v1/models/gpt-4o/forget", {"model": "chat"})
     assert main(["forget", "gpt-4o", "--state-dir", str(state)]) == 0
     assert capsys.readouterr().out == "what was measured of chat is forgotten\n"
     assert main(["forget", "nobody", "--state-dir", str(state)]) == 1
@@ -385,7 +447,7 @@ def test_stop_waits_until_nobody_answers(
             enders[0].start()
         return (200, status_document()) if last_words == 200 else (last_words, b"Internal Server Error")
 
-    loop.routes["GET /api/v1/status"] = dying
+    loop.routes["GET /healthz"] = dying
     loop.routes["POST /api/v1/stop"] = stopping
     assert main(["stop", "--state-dir", str(state)]) == 0
     enders[0].join()
@@ -394,6 +456,7 @@ def test_stop_waits_until_nobody_answers(
 
 def test_stop_has_a_deadline(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loop.documents("POST /api/v1/stop", {})
+    loop.documents("GET /healthz", {"status": "ok"})
     assert main(["stop", "--timeout", "0.05", "--state-dir", str(state)]) == 1
     assert "still answers after 0.05 s" in capsys.readouterr().err
 
