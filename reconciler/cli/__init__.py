@@ -65,6 +65,22 @@ def _mistyped_verb(argv: Sequence[str] | None) -> str | None:
     return None if word.startswith("-") or word in VERBS else mistyped(word)
 
 
+#: The verbs that ask the loop, and the scope their API key needs.
+SCOPES: Final = {
+    "status": "read",
+    "explain": "read",
+    "budget": "read",
+    "measure": "admin, read and infer",
+    "logs": "read",
+    "load": "admin (and read, to wait)",
+    "evict": "admin (and read, to wait)",
+    "forget": "admin",
+    "hold": "admin",
+    "release": "admin",
+    "stop": "admin",
+}
+
+
 def make_app() -> "App":
     """Return the cyclopts application: the default command and one per verb."""
     from cyclopts import App, Group
@@ -92,6 +108,7 @@ def make_app() -> "App":
         version=reconciler.__version__,
         help_format="plaintext",
         help_formatter=HelpTable(),
+        help_epilogue="RECONCILE_API_KEY: the API key, if the manifest asks for one.",
         group_parameters=Group("Options"),
         exit_on_error=False,
         print_error=False,
@@ -116,5 +133,12 @@ def make_app() -> "App":
         stop,
     )
     for place, verb in enumerate(verbs):
-        app.command(verb, sort_key=place)
+        app.command(verb, sort_key=place, help_epilogue=_epilogue(verb.__name__))
     return app
+
+
+def _epilogue(verb: str) -> str:
+    """Return what stands below the help of a verb."""
+    if verb not in SCOPES:
+        return ""
+    return f"RECONCILE_API_KEY: the API key, if the manifest asks for one; scope {SCOPES[verb]}."

@@ -64,8 +64,7 @@ class LoopClient:
         Raises NotRunningError when nobody answers, RefusedError for an error status or an answer that is not ours.
         """
         place = urlsplit(self.url)
-        key = os.environ.get(KEY_VARIABLE)
-        headers = {"Accept": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        headers = {"Accept": "application/json", **key_header()}
         data = None if body is None else json.dumps(body).encode()
         if data is not None:
             headers["Content-Type"] = "application/json"
@@ -81,6 +80,14 @@ class LoopClient:
         finally:
             connection.close()
         return {} if answer.status == http.client.NO_CONTENT else _read(self.url, answer.status, text)
+
+
+def key_header() -> dict[str, str]:
+    """Return the header with the API key of the environment, or none. Raises CliError for what can be no key."""
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not all("!" <= character <= "~" for character in key):
+        raise CliError(f"{KEY_VARIABLE} is no API key: it has blanks or characters that are not ASCII")
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _lease_path(lease_id: str) -> str:
@@ -142,13 +149,19 @@ def _read(url: str, status: int, body: bytes) -> dict[str, Any]:
     except ValueError:
         document = None
     if status == http.client.UNAUTHORIZED:
-        raise RefusedError(f"the loop at {url} asks for an API key: set {KEY_VARIABLE}", status)
+        raise RefusedError(_key_wanted(url), status)
     if status >= http.client.BAD_REQUEST:
         message = _message(document) or f"{url} answered with HTTP status {status}"
         raise RefusedError(message, status, _kind(document))
     if not isinstance(document, dict):
         raise RefusedError(f"what answers at {url} is not a reconcile loop", status)
     return document
+
+
+def _key_wanted(url: str) -> str:
+    if key_header():
+        return f"the loop at {url} does not know the API key in {KEY_VARIABLE}: it is none of the manifest's"
+    return f"the loop at {url} asks for an API key: set {KEY_VARIABLE}"
 
 
 def _message(document: object) -> str | None:

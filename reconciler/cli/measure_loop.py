@@ -1,6 +1,5 @@
 """Measuring with a running loop: it loads the model by its own rules, and unloads it again."""
 
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ def by_loop(
 ) -> "MeasureDocument":
     """Return what the model took while the loop loaded it and `seconds` after. Raises CliError."""
     from reconciler.cli.ask import carry_out
+    from reconciler.cli.client import key_header
     from reconciler.cli.names import find_model
     from reconciler.core.launch import Role
     from reconciler.host.ask import run_command
@@ -48,7 +48,7 @@ def by_loop(
                 carry_out(loop, name, "load", timeout=timeout)
             watch.steady()
             deadline = time.monotonic() + seconds
-            problems = ask_model(loop.url, name, Role(before["role"] or "chat"), _key_header())
+            problems = ask_model(loop.url, name, Role(before["role"] or "chat"), key_header())
             count_down(name, deadline, lambda: watch.holds)
         now = find_model(loop.status(), name)
         if now["state"] != "ready":
@@ -71,13 +71,6 @@ def _restore(loop: "LoopClient", name: str, residency: str | None, timeout: floa
 
     if residency in ("on_demand", "transient"):
         carry_out(loop, name, "evict", timeout=timeout)
-
-
-def _key_header() -> dict[str, str]:
-    from reconciler.cli.client import KEY_VARIABLE
-
-    key = os.environ.get(KEY_VARIABLE)
-    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _stated_of(loop: "LoopClient", name: str) -> int | None:

@@ -5,7 +5,7 @@ out once for each manifest.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -89,11 +89,9 @@ class Access:
         if not self.keys:
             _check_unguarded(scope)
             return None
-        sent = sent_keys(seen.get(b"authorization", ()), seen.get(b"x-api-key", ()))
-        key = self.keys.find(sent)
+        key = self.keys.find(_sent(seen))
         if key is None:
-            text = "send one of the manifest's API keys: Authorization: Bearer KEY, or x-api-key: KEY"
-            raise ApiError("invalid_api_key", text, headers=((b"www-authenticate", b"Bearer"),))
+            raise ApiError("invalid_api_key", _no_key(seen), headers=((b"www-authenticate", b"Bearer"),))
         scope[KEY] = key
         if key.scopes is not EVERYTHING:
             check_scope(key, scope["method"], scope["path"])
@@ -151,6 +149,20 @@ class Guard:
         if error.code in ("invalid_api_key", "insufficient_scope"):
             key = scope.get(KEY)
             self._refusals.note(scope, error.code, key.name if key else "", self.clock())
+
+
+def _sent(seen: Seen) -> Iterator[bytes]:
+    return sent_keys(seen.get(b"authorization", ()), seen.get(b"x-api-key", ()))
+
+
+def _no_key(seen: Seen) -> str:
+    """Return what is wrong with the key of a request: that tells its sender nothing that was not sent."""
+    form = "Authorization: Bearer KEY, or x-api-key: KEY"
+    if any(_sent(seen)):
+        return "the API key that was sent is none of the manifest's"
+    if any(value.strip() for value in seen.get(b"authorization", ())):
+        return f"there is no API key in this Authorization header: send {form} (or Basic, the key as its password)"
+    return f"no API key was sent: send one of the manifest's, {form}"
 
 
 def started(snapshot: Snapshot | None) -> Snapshot:

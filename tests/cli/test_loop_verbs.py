@@ -254,11 +254,29 @@ def test_the_api_key_comes_from_the_environment(
     loop.error("GET /api/v1/status", 401, "no key")
     monkeypatch.delenv("RECONCILE_API_KEY", raising=False)
     assert main(["status", "--state-dir", str(state)]) == 1
-    assert "set RECONCILE_API_KEY" in capsys.readouterr().err
+    assert "asks for an API key: set RECONCILE_API_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("RECONCILE_API_KEY", "CANARY-wrong")
+    assert main(["status", "--state-dir", str(state)]) == 1
+    said = capsys.readouterr().err
+    assert "does not know the API key in RECONCILE_API_KEY" in said
+    assert "set RECONCILE_API_KEY" not in said
+    assert "CANARY" not in said
     loop.documents("GET /api/v1/status", status_document())
-    monkeypatch.setenv("RECONCILE_API_KEY", "k1")
+    monkeypatch.setenv("RECONCILE_API_KEY", "k1\n")
     assert main(["status", "--state-dir", str(state)]) == 0
-    assert loop.keys == [None, "Bearer k1"]
+    assert loop.keys == [None, "Bearer CANARY-wrong", "Bearer k1"]
+
+
+@pytest.mark.parametrize("key", ["CANARY one", "CANARY-schlüssel", "CANARY\nX-Header: 1"])
+def test_what_can_be_no_key_is_not_sent(
+    key: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECONCILE_API_KEY", key)
+    assert main(["status", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == (
+        "error: RECONCILE_API_KEY is no API key: it has blanks or characters that are not ASCII\n"
+    )
+    assert loop.asked == []
 
 
 @pytest.mark.parametrize(

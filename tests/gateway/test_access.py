@@ -62,6 +62,29 @@ def test_which_key_was_sent(headers: Pairs, key: ApiKey | None) -> None:
     assert KeyRing(KEYS.api_keys).find(sent_keys(*named)) is key
 
 
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ([], "no API key was sent"),
+        ([(b"x-api-key", b"")], "no API key was sent"),
+        ([(b"x-api-key", b"CANARY-no")], "the API key that was sent is none of the manifest's"),
+        ([(b"authorization", b"Bearer CANARY-no")], "the API key that was sent is none of the manifest's"),
+        ([(b"authorization", basic("a:CANARY-no"))], "the API key that was sent is none of the manifest's"),
+        ([(b"authorization", b"Digest CANARY-no")], "there is no API key in this Authorization header"),
+        ([(b"authorization", b"CANARY-first")], "there is no API key in this Authorization header"),
+        ([(b"authorization", b"Bearer")], "there is no API key in this Authorization header"),
+    ],
+)
+async def test_a_missing_key_is_told_from_a_wrong_one(headers: Pairs, words: str) -> None:
+    async with rig() as r:
+        r.settings(KEYS)
+        answer = await r.client.get("/v1/models", headers=headers)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (401, "invalid_api_key")
+    assert error["message"].startswith(words)
+    assert "CANARY" not in answer.text
+
+
 @given(st.lists(st.text(min_size=1, max_size=20), unique=True, max_size=20), st.text(max_size=20))
 def test_exactly_the_keys_of_the_ring_are_found(texts: list[str], other: str) -> None:
     keys = [ApiKey(text) for text in texts]
