@@ -115,7 +115,7 @@ class DataTask(Task):
         return fitted.wish
 
     async def _ask(self, model: str, document: dict[str, Any]) -> str:
-        return await ask(self.shared, model, document, self.limits.priority)
+        return await ask(self.shared, model, document, self.priority)
 
     async def _count(self) -> None:
         """Answer how many tokens a prompt has. Nothing is loaded for that: who is not there cannot count."""

@@ -99,13 +99,17 @@ class Task:
         self.limits = snapshot.applied.limits.get(model, _LIMITS)
         self.extra.append((b"x-reconciler-model", header_form(model)))
 
+    @property
+    def priority(self) -> int:
+        """How urgent the request is, and whatever else is asked of a model for its sake."""
+        return priority_of(self.scope["headers"], self.key, self.limits.priority)
+
     def lease(self, *, quiet: bool = False) -> Entry:
         """Return the block that holds a lease, with the urgency of this request."""
-        key = self.key
         return self.book.lease(
             self.model,
-            priority=priority_of(self.scope["headers"], key, self.limits.priority),
-            owner=key.name if key is not None else "",
+            priority=self.priority,
+            owner=self.key.name if self.key is not None else "",
             quiet=quiet,
             seen=self.waits,
         )
@@ -206,7 +210,9 @@ class Task:
         return ApiError("upstream_timeout", text)
 
     async def _broken(self, error: UpstreamError) -> ApiError:
-        path = self.board.snapshot.log_paths.get(self.model) if self.board.snapshot else None
-        line = await anyio.to_thread.run_sync(last_line, path) if path else None
+        snapshot = self.board.snapshot
+        path = snapshot.log_paths.get(self.model) if snapshot else None
+        spec = snapshot.applied.launches.get(self.model) if snapshot else None
+        line = await anyio.to_thread.run_sync(last_line, path, spec) if path else None
         text = f"the server of model {self.model!r} failed: {str(error) or type(error).__name__}"
         return ApiError("upstream_error", f"{text}; its log ends with: {line}" if line else text)

@@ -1,0 +1,64 @@
+"""The request that a summary takes: how urgent it is, how long it may last, and what its client is told of it."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway_rig import CHAT, Exchange, Rig, Scripted, request, rig, scripted, snapshot
+from reconciler.core.types import ModelSpec
+from reconciler.manifest.applied import ApiKey, ContextLimits, GatewaySettings, Overflow, RequestLimits
+from support import wait_for_async
+
+pytestmark = pytest.mark.anyio
+
+TURNS = [{"role": role, "content": "word " * 120} for role in ("user", "assistant") * 4]
+LONG = [{"role": "system", "content": "be kind"}, *TURNS, {"role": "user", "content": "and now?"}]
+BODY = json.dumps({"model": "chat", "messages": LONG}).encode()
+KEYS = GatewaySettings(api_keys=(ApiKey("batch-key", "batch", priority=100), ApiKey("desk-key", "desk")))
+SUMMARIZES = RequestLimits(context=ContextLimits(500, Overflow.SUMMARIZE, "other"), priority=700)
+
+
+@asynccontextmanager
+async def summarizing(
+    chat: RequestLimits = SUMMARIZES, **other: Any
+) -> AsyncIterator[tuple[Rig, Scripted, Scripted]]:
+    """Serve chat, loaded, whose long conversations are summarised by other, which is not; and their engines."""
+    async with rig() as r, scripted() as engine, scripted() as summarizer:
+        made = snapshot(ModelSpec("chat", "d"), ModelSpec("other", "d"), settings=KEYS)
+        limits = {"chat": chat, "other": RequestLimits(**other)}
+        r.publish(replace(made, applied=replace(made.applied, limits=limits)))
+        r.open(engine.port)
+        yield r, engine, summarizer
+
+
+async def summary_waits(r: Rig) -> None:
+    await wait_for_async(
+        lambda: any(d.model == "other" for d in r.book.demands()), 2, "the summary's request"
+    )
+
+
+async def answer(exchange: Exchange, value: object) -> None:
+    said = json.dumps(value).encode()
+    await exchange.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said))
+
+
+@pytest.mark.parametrize(
+    ("headers", "priority"),
+    [
+        (["X-Api-Key: desk-key"], 700),
+        (["X-Api-Key: batch-key"], 100),
+        (["X-Api-Key: desk-key", "X-Reconciler-Priority: 50"], 50),
+    ],
+)
+async def test_a_summary_is_as_urgent_as_the_request_that_needs_it(headers: list[str], priority: int) -> None:
+    async with summarizing(priority=900) as (r, _, _):
+        async with await r.raw(request(BODY, *headers, path=CHAT)):
+            await summary_waits(r)
+            [head] = [queue.head for queue in r.book.traffic().queues if queue.model == "other"]
+            assert head is not None
+            assert head.priority == priority
+        await r.idle()
