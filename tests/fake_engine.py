@@ -90,6 +90,7 @@ def parse() -> argparse.Namespace:
     p.add_argument(
         "--exit", type=int, default=None, help="exit with this code (negative: die of that signal)"
     )
+    p.add_argument("--last-words", default=None, help="logged before --exit, with $NAME filled in")
     p.add_argument("--after", type=float, default=0.0, help="seconds before --exit")
     p.add_argument("--think", type=float, default=0.0, help="seconds before a POST is answered")
     p.add_argument("--stream", type=int, default=None, help="number of SSE events")
@@ -481,6 +482,8 @@ def chat() -> None:
 def leave() -> None:
     """End as --exit says."""
     say(f"fake engine leaves with {ARGS.exit}")
+    if ARGS.last_words is not None:
+        say(os.path.expandvars(ARGS.last_words))
     if ARGS.exit < 0:
         os.kill(os.getpid(), -ARGS.exit)
     os._exit(ARGS.exit)

@@ -84,7 +84,7 @@ def apply(argv: Sequence[str], params: Params, library: Library) -> None:
 def _unknown(word: str) -> str:
     near = difflib.get_close_matches(canonical(word.partition("=")[0]), FLAGS, n=1, cutoff=0.6)
     hint = f"; the nearest is {near[0]}" if near else ""
-    return f"unknown flag {word}{hint}"
+    return f"unknown flag {word.partition('=')[0]}{hint}"
 
 
 def _text(field: str) -> Callable[[Params, Library, str], None]:

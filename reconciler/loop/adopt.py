@@ -10,6 +10,7 @@ import structlog
 from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
+from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import Host, PortOwner, StopError, Survivor
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
@@ -102,5 +103,6 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
         return None
     with anyio.move_on_after(PROBE_SECONDS):
         probe = await registry.get(launch.spec.engine).probe(launch.spec, launch.base_url, http)
-        return None if probe.readiness is Readiness.READY else f"it does not answer: {probe.detail}"
+        detail = excerpt(probe.detail, secrets_of(launch.spec))
+        return None if probe.readiness is Readiness.READY else f"it does not answer: {detail}"
     return f"it has not answered within {PROBE_SECONDS:g} s"

@@ -17,6 +17,7 @@ from reconciler.core.memory import Said
 from reconciler.core.types import Load, ModelSpec
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
+from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import HostError, PortOwner, Ports
 from reconciler.leases import Endpoint
 from reconciler.loop.failures import describe
@@ -150,6 +151,7 @@ class Loader:
     async def _until_ready(self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None]) -> None:
         """Return when the model answers on a port that is proved ours; `note` what each probe saw. Raises LoadError."""
         engine = registry.get(spec.engine)
+        secrets = secrets_of(spec)
         began = self._hands.clock()
         prove_at = began + PROOF_SECONDS
         elsewhere = ""
@@ -162,9 +164,10 @@ class Loader:
                     )
                 )
             probe = await engine.probe(spec, launch.base_url, self.http)
+            detail = excerpt(probe.detail, secrets)
             if probe.readiness is Readiness.FAILED:
-                raise LoadError(f"the server will not become ready: {probe.detail}")
-            note(elsewhere or probe.detail or "it does not listen yet")
+                raise LoadError(f"the server will not become ready: {detail}")
+            note(elsewhere or detail or "it does not listen yet")
             if probe.readiness is Readiness.READY or self._hands.clock() >= prove_at:
                 prove_at = self._hands.clock() + PROOF_SECONDS
                 proof = await anyio.to_thread.run_sync(

@@ -14,6 +14,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Memory, Watermarks
 from reconciler.core.types import Demand, Instance, Manifest, Observation, Preflight
 from reconciler.engines import registry
+from reconciler.excerpt import hide, secrets_of
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
 from reconciler.loop.floor import FloorWatch
@@ -228,6 +229,8 @@ def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Pref
     back before the new one needs it, and so does every other process of ours that must make room first.
     """
     result = registry.get(spec.engine).preflight(spec)
+    if result.message:
+        result = replace(result, message=hide(result.message, secrets_of(spec)))
     if result.reason is not None:
         return result
     if spec.port is not None:

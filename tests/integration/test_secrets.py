@@ -89,6 +89,38 @@ def test_no_secret_is_shown_kept_or_passed_on(manager: Manager) -> None:
     assert [oct(f.stat().st_mode & 0o077) for f in files(manager.state_dir) if f.stat().st_mode & 0o077] == []
 
 
+def test_an_engine_that_logs_its_secrets_does_not_have_them_shown(manager: Manager) -> None:
+    argv = ("--hf-key", OWN[0], f"--hf-token={OWN[1]}", "--exit", "3", "--last-words")
+    env = {"LLAMA_API_KEY": OWN[2], "HF_TOKEN": OWN[3]}
+    lines = {
+        "flag": f"unknown option: --hf-key {OWN[0]} --hf-token={OWN[1]}",
+        "value": "no such model: $LLAMA_API_KEY/$HF_TOKEN",
+        "header": '{"authorization": "Bearer CANARY-other", "n": 1} Authorization: Bearer CANARY-other',
+        "dying": f"Namespace(hf_key='{OWN[0]}') $HF_TOKEN",
+    }
+    later = {"dying": ("--after", "0.3")}
+    models = {
+        name: manager.fake(name, *argv, line, *later.get(name, ()), env=env) for name, line in lines.items()
+    }
+    manager.write(models)
+    manager.start()
+    shown = [manager.client.post(CHAT, json={"model": name}) for name in lines if name != "dying"]
+    assert [answer.json()["error"]["code"] for answer in shown] == ["load_failed"] * 3
+    assert all("its last line: " in answer.text and "***" in answer.text for answer in shown)
+    shown.append(manager.client.post(CHAT, json={"model": "dying"}))
+    wait_for(lambda: manager.events("crashed", "dying"), SOON, "the death of the model to be seen")
+    shown += [manager.client.get(f"/api/v1/{name}") for name in CONTROL]
+    verbs = [("status",), ("status", "--json"), *(("explain", name) for name in lines)]
+    said = [manager.cli(*verb) for verb in verbs] + [manager.cli("--dry-run", str(manager.manifests))]
+    text = "\n".join([answer.text for answer in shown] + [run.stdout + run.stderr for run in said])
+    assert "its last line: unknown option: --hf-key ***" in text
+    assert "CANARY" not in text
+    assert manager.stop() == 0
+    raw = [file for file in words(manager) if Path(file).parent == manager.state_dir / "logs"]
+    assert len(raw) == len(lines)  # the engine's own log is the engine's
+    assert words(manager) == raw
+
+
 def files(directory: Path) -> list[Path]:
     """Return the files below a directory, sorted."""
     return [path for path in sorted(directory.rglob("*")) if path.is_file()]
