@@ -1,6 +1,7 @@
 """A request of our own to a model of the manifest: the summary of a conversation. Under a lease like any other."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 import anyio
@@ -9,6 +10,7 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import CHAT
 from reconciler.gateway.upstream import Headers, Incoming, UpstreamError, build_request
+from reconciler.leases import Lease
 from reconciler.manifest.applied import RequestLimits
 
 #: Bytes of an answer at most.
@@ -20,7 +22,8 @@ _HEADERS: Final[Headers] = [(b"content-type", b"application/json"), (b"accept", 
 async def ask(shared: Shared, model: str, document: dict[str, Any], priority: int) -> str:
     """Send a chat request to a model, loading it if need be, and return the text of its answer.
 
-    Nobody who awaits this may hold a lease. Raises `LeaseRefused`, and `ApiError` when there is no answer.
+    The model's own limits of time hold. Nobody who awaits this may hold a lease. Raises `LeaseRefused`, and `ApiError`
+    when there is no answer.
     """
     snapshot = shared.board.snapshot
     limits = snapshot.applied.limits.get(model, RequestLimits()) if snapshot else RequestLimits()
@@ -29,22 +32,27 @@ async def ask(shared: Shared, model: str, document: dict[str, Any], priority: in
         async with shared.book.lease(model, priority=priority, owner=OWNER) as lease:
             lease.cut.on_set(scope.cancel)
             body = json.dumps(document | {"model": lease.endpoint.upstream_model or model}).encode()
-            outgoing = build_request(lease.endpoint, CHAT.encode(), _HEADERS, body)
-            try:
-                async with shared.pool.exchange(
-                    lease.endpoint,
-                    outgoing,
-                    first_byte=limits.first_byte,
-                    chunk=limits.chunk,
-                    abort=scope.cancel,
-                ) as incoming:
-                    answer = await _collect(incoming)
-            except UpstreamError as error:
-                shared.book.suspect()
-                raise ApiError("upstream_error", f"the server of model {model!r} failed: {error}") from None
+            with anyio.move_on_after(limits.request) as time:
+                answer = await _exchange(shared, lease, body, limits, scope.cancel)
+            if time.cancelled_caught:
+                raise ApiError("upstream_timeout", f"it did not finish within {limits.request:g} s")
     if answer is None:
         raise ApiError("model_stopped", f"model {model!r} was stopped meanwhile")
     return _text_of(model, answer)
+
+
+async def _exchange(
+    shared: Shared, lease: Lease, body: bytes, limits: RequestLimits, abort: Callable[[], None]
+) -> bytes:
+    outgoing = build_request(lease.endpoint, CHAT.encode(), _HEADERS, body)
+    try:
+        async with shared.pool.exchange(
+            lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=abort
+        ) as incoming:
+            return await _collect(incoming)
+    except UpstreamError as error:
+        shared.book.suspect()
+        raise ApiError("upstream_error", f"the server of model {lease.model!r} failed: {error}") from None
 
 
 async def _collect(incoming: Incoming) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway_rig import CHAT, Exchange, Rig, Scripted, request, rig, scripted, snapshot
+from gateway_rig import CHAT, Exchange, Rig, Scripted, receive_until, request, rig, scripted, snapshot
 from reconciler.core.types import ModelSpec
 from reconciler.manifest.applied import ApiKey, ContextLimits, GatewaySettings, Overflow, RequestLimits
 from support import wait_for_async
@@ -19,6 +19,7 @@ TURNS = [{"role": role, "content": "word " * 120} for role in ("user", "assistan
 LONG = [{"role": "system", "content": "be kind"}, *TURNS, {"role": "user", "content": "and now?"}]
 BODY = json.dumps({"model": "chat", "messages": LONG}).encode()
 KEYS = GatewaySettings(api_keys=(ApiKey("batch-key", "batch", priority=100), ApiKey("desk-key", "desk")))
+DESK = "X-Api-Key: desk-key"
 SUMMARIZES = RequestLimits(context=ContextLimits(500, Overflow.SUMMARIZE, "other"), priority=700)
 
 
@@ -49,9 +50,9 @@ async def answer(exchange: Exchange, value: object) -> None:
 @pytest.mark.parametrize(
     ("headers", "priority"),
     [
-        (["X-Api-Key: desk-key"], 700),
+        ([DESK], 700),
         (["X-Api-Key: batch-key"], 100),
-        (["X-Api-Key: desk-key", "X-Reconciler-Priority: 50"], 50),
+        ([DESK, "X-Reconciler-Priority: 50"], 50),
     ],
 )
 async def test_a_summary_is_as_urgent_as_the_request_that_needs_it(headers: list[str], priority: int) -> None:
@@ -61,4 +62,18 @@ async def test_a_summary_is_as_urgent_as_the_request_that_needs_it(headers: list
             [head] = [queue.head for queue in r.book.traffic().queues if queue.model == "other"]
             assert head is not None
             assert head.priority == priority
+        await r.idle()
+
+
+async def test_a_summary_takes_no_longer_than_its_model_may_and_then_the_chat_is_trimmed() -> None:
+    async with summarizing(request=0.1) as (r, engine, summarizer):
+        r.open(summarizer.port, "other")
+        async with await r.raw(request(BODY, DESK, path=CHAT)) as stream:
+            asked = await summarizer.next()
+            await asked.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
+            await asked.left()
+            await answer(await engine.next(), {})
+            head = await receive_until(stream, b"{}")
+        assert b"x-reconciler-context: trimmed " in head
+        assert b", no summary: other failed (it did not finish within 0.1 s)\r\n" in head
         await r.idle()
