@@ -13,6 +13,7 @@ from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
 from reconciler.gateway.context import Budget, budget_of, count_answer, early, fit
 from reconciler.gateway.context.text import CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from reconciler.gateway.error_form import ANTHROPIC
 from reconciler.gateway.errors import ApiError
 from reconciler.manifest.applied import ContextLimits, Overflow, RequestLimits
 
@@ -135,8 +136,13 @@ async def test_images_are_counted_by_their_figure_and_not_sent_to_the_tokenizer(
 )
 async def test_anthropic_clients_find_the_words_they_look_for(words: int, answer: int, match: str) -> None:
     asked = call({"messages": [say("user", "word " * words)], "max_tokens": answer}, MESSAGES)
-    with pytest.raises(ApiError, match=match):
+    with pytest.raises(ApiError) as caught:
         await fit(asked, Budget(4096), Words())
+    error = caught.value
+    sent = ANTHROPIC.body(error)["error"]["message"]
+    assert re.match(match, sent)
+    # An agent acts on the first words it knows: one of the two, never both.
+    assert ("prompt is too long" in sent) is (answer == 100)
 
 
 async def test_the_advice_is_right() -> None:

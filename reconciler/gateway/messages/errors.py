@@ -35,6 +35,8 @@ TYPES: Final[Mapping[int, str]] = MappingProxyType(
 TOO_LONG: Final = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 #: Agents look for these words to know that they have to shorten the conversation.
 TOO_LONG_WORDS: Final = "prompt is too long"
+#: And for these to know that they have to ask for a shorter answer.
+ANSWER_WORDS: Final = "exceed context limit"
 
 #: Characters of an engine's own words that are passed on at most.
 SAID_CHARACTERS: Final = 4000
@@ -43,7 +45,8 @@ SAID_CHARACTERS: Final = 4000
 def error_body(status: int, code: str, message: str) -> dict[str, Any]:
     """Return the body of an error; the type follows from the HTTP status."""
     kind = TYPES.get(status, INVALID if status < 500 else API)
-    if code in TOO_LONG and TOO_LONG_WORDS not in message.lower():
+    said = message.lower()
+    if code in TOO_LONG and TOO_LONG_WORDS not in said and ANSWER_WORDS not in said:
         message = f"{TOO_LONG_WORDS}: {message}"
     return {"type": "error", "error": {"type": kind, "message": message, "code": code}}
 
