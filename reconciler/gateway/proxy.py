@@ -24,7 +24,7 @@ from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import COUNT_TOKENS, Path, spelling_for
 from reconciler.gateway.task import Task
 from reconciler.gateway.upstream import Outgoing, build_request
-from reconciler.gateway.wait import Comments, ticket_text, wants_comments
+from reconciler.gateway.wait import Comments, asked_comments, ticket_text
 from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
 
 log = structlog.get_logger(__name__)
@@ -41,6 +41,8 @@ class DataTask(Task):
         self.body = Body()
         #: The request, until it is sent: a large body is not kept longer.
         self.call: Call | None = None
+        #: Whether the client wants to be told what it waits for; None = as the manifest says.
+        self.asked_comments: bool | None = None
         #: What the model's engine answers; None = nobody can tell.
         self.served: frozenset[str] | None = None
         self.comments: Comments | None = None
@@ -52,6 +54,7 @@ class DataTask(Task):
         limit = shared.max_body(snapshot)
         call = await read_call(self.scope, self.receive, self.path, limit, shared.room, self._keep)
         self.watch()
+        self.asked_comments = asked_comments(call.headers)
         call = self._route(snapshot, call)
         shared.served.check(snapshot.applied, self.model, self.path, call.model)
         self.served = shared.served.of(snapshot.applied, self.model)
@@ -182,7 +185,8 @@ class DataTask(Task):
             return
         if not (call.stream and self.path.streams):
             return
-        if wants_comments(call.headers, snapshot.applied.gateway.comments):
+        asked = self.asked_comments
+        if snapshot.applied.gateway.comments if asked is None else asked:
             self.comments = Comments(self.reply, lambda: ticket_text(self.board, ticket, self.shared.clock()))
             self.comments.begin(list(self.extra))
 

@@ -17,7 +17,10 @@ from reconciler.manifest.fields import PRIORITIES
 COMMENT_SECONDS: Final = 5.0
 PRIORITY_HEADER: Final = b"x-reconciler-priority"
 COMMENTS_HEADER: Final = b"x-reconciler-comments"
-_ON: Final = frozenset({b"on", b"true", b"1", b"yes"})
+_SWITCH: Final = {
+    **dict.fromkeys((b"on", b"true", b"1", b"yes"), True),
+    **dict.fromkeys((b"off", b"false", b"0", b"no"), False),
+}
 
 
 def priority_of(headers: Headers, key: ApiKey | None, model: int) -> int:
@@ -38,10 +41,22 @@ def priority_of(headers: Headers, key: ApiKey | None, model: int) -> int:
     raise ApiError("invalid_header", f"X-Reconciler-Priority is {text[:40]!r}: it takes a number, or {words}")
 
 
-def wants_comments(headers: Headers, settings: bool) -> bool:
-    """Say whether a stream that waits gets comments: as its client says, else as the manifest does."""
+def asked_comments(headers: Headers) -> bool | None:
+    """Return what a client says of comments while it waits; None = nothing.
+
+    Raises `ApiError` (400) for a header that says neither yes nor no.
+    """
     asked = next((value for name, value in headers if name == COMMENTS_HEADER), None)
-    return settings if asked is None else asked.strip().lower() in _ON
+    if asked is None:
+        return None
+    wish = _SWITCH.get(asked.strip().lower())
+    if wish is None:
+        text = asked.decode("latin-1").strip()[:40]
+        raise ApiError(
+            "invalid_header",
+            f"X-Reconciler-Comments is {text!r}: it takes on or off (true, false, 1, 0, yes, no)",
+        )
+    return wish
 
 
 def ticket_text(board: Board, ticket: Ticket, now: float) -> str:

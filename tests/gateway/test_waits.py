@@ -11,7 +11,7 @@ from gateway_rig import Rig, receive_all, receive_until, request, rig, scripted,
 from reconciler.board import Board, Progress, Snapshot
 from reconciler.core.types import LedgerEntry, ModelSpec
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.wait import Comments, priority_of
+from reconciler.gateway.wait import Comments, asked_comments, priority_of
 from reconciler.gateway.waiting import place_text, retry_after, state_text
 from reconciler.leases import Admission, QueueLimits, Refusal
 from reconciler.manifest.applied import ApiKey, ContextLimits, GatewaySettings, Overflow, RequestLimits
@@ -99,6 +99,27 @@ def test_a_priority_that_is_none_is_refused(asked: bytes) -> None:
     with pytest.raises(ApiError) as caught:
         priority_of([(b"x-reconciler-priority", asked)], None, 500)
     assert caught.value.code == "invalid_header"
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [(None, None)]
+    + [(word, True) for word in (b"on", b"true", b"1", b"yes", b" ON ")]
+    + [(word, False) for word in (b"off", b"False", b"0", b"no")],
+)
+def test_comments_are_asked_for_in_either_way(asked: bytes | None, wanted: bool | None) -> None:
+    assert asked_comments([(b"x-reconciler-comments", asked)] if asked is not None else []) is wanted
+
+
+@pytest.mark.parametrize("asked", ["banana", "", "2", "on, off"])
+@pytest.mark.parametrize("body", [ASK, {**ASK, "stream": True}])
+async def test_a_wish_for_comments_that_means_nothing_is_refused(asked: str, body: dict[str, Any]) -> None:
+    async with rig() as r:
+        answer = await r.post(body, headers={"X-Reconciler-Comments": asked})
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"]) == (400, "invalid_header")
+        assert "on or off" in error["message"]
+        assert (r.book.demands(), r.wakes) == ((), [])
 
 
 async def queued(r: Rig, count: int) -> None:

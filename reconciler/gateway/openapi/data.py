@@ -51,7 +51,7 @@ PARAMETERS: Final[tuple[dict[str, Any], ...]] = (
         "name": "X-Reconciler-Comments",
         "in": "header",
         "description": "Whether a stream that waits is told what for, in comments.",
-        "schema": {"enum": ["on", "off"]},
+        "schema": {"enum": ["on", "off", "true", "false", "1", "0", "yes", "no"]},
     },
 )
 
