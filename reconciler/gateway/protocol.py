@@ -6,9 +6,12 @@ from typing import Any, Final
 import httptools
 from uvicorn.server import ServerState
 
+from reconciler.gateway.bodies import declared_length
 from reconciler.gateway.errors import ApiError
+from reconciler.gateway.protocol_base import parse_target
 from reconciler.gateway.protocol_config import GatewayConfig, crowded, too_large
 from reconciler.gateway.protocol_end import EndingProtocol
+from reconciler.gateway.protocol_resume import resumed_parser
 from reconciler.gateway.upgrade import EXTENSION, Successor, Upgrade
 
 #: Below this path WebSockets are passed on. Everywhere else the wish to upgrade is ignored, as HTTP allows.
@@ -44,6 +47,8 @@ class GatewayProtocol(EndingProtocol):
         self._head_bytes = 0
         self._head_is_new = False
         self._upgrade: Upgrade | None = None
+        #: The parser stopped, or is about to, before the body of a request whose wish to upgrade is ignored.
+        self._stopped = False
         self._last_byte = 0.0
         #: Whether the client was not to send when that was last looked at.
         self._held = False
@@ -99,6 +104,9 @@ class GatewayProtocol(EndingProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
+            if self._stopped:
+                self._stopped = False
+                self.parser = resumed_parser(self, declared_length(self.scope["headers"]))
             return data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             cause = error.__context__
@@ -120,14 +128,18 @@ class GatewayProtocol(EndingProtocol):
     def on_headers_complete(self) -> None:
         """Start the request, unless its body could be read in more than one way."""
         chunked = self._check_head()
+        upgraded = False
+        if self.parser.should_upgrade():
+            has_body = chunked or bool(declared_length(self.headers))
+            upgraded = self._asks_for_websocket(has_body=has_body)
+            self._stopped = has_body
         if self._read_timer is not None:
             self._cancel_read_timer()
         super().on_headers_complete()
         self._in_head, self._in_body = False, True
-        if self.parser.should_upgrade() and self._asks_for_websocket():
+        if upgraded and self.cycle is not None:
             self._upgrade = Upgrade(self)
-            if self.cycle is not None:
-                self.cycle.keep_alive = False
+            self.cycle.keep_alive = False
             self.scope["extensions"] = {EXTENSION: self._upgrade}
         if chunked:  # trailers come after the checks of what stands in the head: they must not get into it
             self.headers = _Trailers(self.limits.head_bytes)
@@ -151,19 +163,23 @@ class GatewayProtocol(EndingProtocol):
 
     def on_message_complete(self) -> None:
         """End the body."""
+        if self._stopped:
+            return
         self._in_body = False
         if self._read_timer is not None:
             self._cancel_read_timer()
         super().on_message_complete()
 
-    def _asks_for_websocket(self) -> bool:
-        names = {name for name, _ in self.headers}
-        return (
+    def _asks_for_websocket(self, *, has_body: bool) -> bool:
+        """Return whether another protocol is to follow. Raises `ApiError` for a body, which could be that already."""
+        asked = (
             _wished(self.headers) == b"websocket"
-            and self.scope["method"] == "GET"
-            and self.scope["raw_path"].startswith(UPGRADED)
-            and not names & {b"content-length", b"transfer-encoding"}
+            and self.parser.get_method() == b"GET"
+            and parse_target(self.url)[1].startswith(UPGRADED)
         )
+        if asked and has_body:
+            raise ApiError("invalid_http", "the handshake of a WebSocket has no body")
+        return asked
 
     # --- time ---
 

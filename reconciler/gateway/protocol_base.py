@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.protocol_config import GatewayConfig
 from reconciler.gateway.protocol_cycle import CYCLE, Cycle
+from reconciler.gateway.protocol_resume import new_parser
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 #: Bytes of a path and query that are remembered with what they mean: clients ask for the same few.
@@ -39,9 +40,7 @@ class HttpProtocol(asyncio.Protocol):
         self.loop = _loop or asyncio.get_running_loop()
         self.server_state = server_state
         self.connections: set[asyncio.Protocol] = server_state.connections  # type: ignore[assignment]
-        self.parser: Any = httptools.HttpRequestParser(self)
-        # A request that wants the connection closed may have others behind it; they are dropped, it is answered.
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser: Any = new_parser(self)
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
         self.flow: FlowControl = None  # type: ignore[assignment]
         self.server: tuple[str, int | None] | None = None
@@ -128,7 +127,7 @@ class HttpProtocol(asyncio.Protocol):
         """Have the application answer, now or when the requests before have their answers."""
         method, version = self.parser.get_method().decode("ascii"), self.parser.get_http_version()
         url = self.url
-        path, raw_path, query = _parsed(url) if len(url) <= _REMEMBERED_BYTES else _parse(url)
+        path, raw_path, query = _parsed(url) if len(url) <= _REMEMBERED_BYTES else parse_target(url)
         cycle = Cycle(
             self.transport,
             self.flow,
@@ -191,7 +190,7 @@ class HttpProtocol(asyncio.Protocol):
             self._idle.set(self.rules.timeout_keep_alive, self.idle_too_long)
 
 
-def _parse(url: bytes) -> tuple[str, bytes, bytes]:
+def parse_target(url: bytes) -> tuple[str, bytes, bytes]:
     """Return path, path as it came, and query of a request's target."""
     parsed = httptools.parse_url(url)
     raw_path: bytes = parsed.path
@@ -199,4 +198,4 @@ def _parse(url: bytes) -> tuple[str, bytes, bytes]:
     return unquote(path) if "%" in path else path, raw_path, parsed.query or b""
 
 
-_parsed: Final = lru_cache(maxsize=256)(_parse)
+_parsed: Final = lru_cache(maxsize=256)(parse_target)

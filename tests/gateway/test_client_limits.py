@@ -267,6 +267,42 @@ async def test_a_wish_to_upgrade_is_ignored_and_what_follows_is_a_request() -> N
         ]
 
 
+#: Java's client wishes for HTTP/2 with every POST.
+WISH = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {}\r\nHTTP2-Settings: A\r\n"
+
+
+def as_chunks(body: bytes) -> bytes:
+    """Return a chunked body with an extension and a trailer."""
+    return b"%x;a=b\r\n%b\r\n" % (len(body), body) + b"0\r\nA: b\r\n\r\n"
+
+
+@pytest.mark.parametrize("cut", [0, 1, None], ids=["later", "one byte with the head", "with the head"])
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+@pytest.mark.parametrize(("path", "protocol"), [("/a", "h2c"), ("/b", "websocket"), ("/upstream/x", "h2c")])
+async def test_a_body_belongs_to_the_request_whose_wish_to_upgrade_is_ignored(
+    path: str, protocol: str, chunked: bool, cut: int | None
+) -> None:
+    body = request(b"", path="/smuggled")
+    framing = CHUNKED.decode() if chunked else f"Content-Length: {len(body)}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{WISH.format(protocol)}{framing}\r\n".encode()
+    rest = (as_chunks(body) if chunked else body) + request(b"abc", "Connection: close", path="/next")
+    async with site() as s, await s.raw(head + rest[:cut]) as stream:
+        if cut is not None:
+            await wait_for_async(lambda: bool(s.server.server_state.tasks), 2, "the head to be read")
+            await stream.send(rest[cut:])
+        got = answers(await receive_all(stream))
+    assert [(body["path"], body["size"]) for _, body in got] == [(path, len(body)), ("/next", 3)]
+    assert s.answered == [path, "/next"]
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 3\r\n\r\nabc", CHUNKED.decode() + "\r\n0\r\n\r\n"])
+async def test_the_handshake_of_a_websocket_has_no_body(framing: str) -> None:
+    async with site() as s:
+        head = f"GET /upstream/x HTTP/1.1\r\nHost: x\r\n{WISH.format('websocket')}{framing}".encode()
+        assert [code(a) for a in await s.exchange(head + OK)] == [(400, "invalid_http")]
+        assert s.answered == []
+
+
 async def test_a_connection_too_many_is_told_so_and_the_limit_may_change() -> None:
     async with site(max_connections=2) as s:
         held = [await s.raw(OK) for _ in range(2)]
