@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from board_samples import snapshot
 from context_talks import Words, call, cannot, chat_of, say
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
 from reconciler.gateway.context import Budget, budget_of, count_answer, early, fit
+from reconciler.gateway.context.refusal import COUNTED, too_long
 from reconciler.gateway.context.text import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from reconciler.gateway.error_form import ANTHROPIC
 from reconciler.gateway.errors import ApiError
@@ -153,6 +156,42 @@ async def test_the_advice_is_right() -> None:
     assert left == 4096 - Words().count(COMPLETIONS, asked.document)
     again = call({**asked.document, "max_tokens": left}, COMPLETIONS)
     assert (await fit(again, Budget(4096), Words())).call == again
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize(
+    ("prompt", "answer", "advice"),
+    [
+        (
+            1505,
+            1024,
+            "Ask for a shorter answer, of at most 256 tokens, and shorten the prompt by at least 737.",
+        ),
+        (
+            1505,
+            1020,
+            "Ask for a shorter answer, of at most 256 tokens, and shorten the prompt by at least 737.",
+        ),
+        (1505, 200, "Shorten the prompt by at least 681 tokens."),
+        (1024, 0, "Shorten the prompt by at least 1 tokens."),
+        (700, 1024, "Ask for at most 324 tokens of answer."),
+        (700, 1000, "Ask for at most 324 tokens of answer."),
+        (700, 500, "Ask for at most 324 tokens of answer, or shorten the prompt by 176."),
+    ],
+)
+def test_no_advice_is_impossible_to_follow(path: str, prompt: int, answer: int, advice: str) -> None:
+    assert too_long(path, 1024, prompt, answer, COUNTED).message.endswith(f"). {advice}")
+
+
+@given(st.integers(4, 10_000), st.integers(1, 30_000), st.integers(0, 30_000))
+def test_whoever_follows_the_advice_fits(budget: int, prompt: int, answer: int) -> None:
+    assume(prompt + max(1, answer) > budget)
+    said = too_long(CHAT, budget, prompt, answer, COUNTED).message.partition("). ")[2]
+    shorter = re.search(r"at most (\d+)", said)
+    less = re.search(r"shorten the prompt by at least (\d+)", said, re.IGNORECASE)
+    answer, prompt = int(shorter[1]) if shorter else answer, prompt - int(less[1]) if less else prompt
+    assert prompt + max(1, answer) == budget
+    assert prompt >= min(budget // 2, budget - answer) > 0 or not less
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ CODE: Final = "context_length_exceeded"
 COUNTED: Final = "counted by the model's tokenizer"
 ESTIMATED: Final = "estimated: bytes / 3, more beyond ASCII"
 AT_LEAST: Final = "at least"
+#: Part of the budget that is advised for the answer where prompt and answer are both too long.
+MODEST: Final = 4
 
 
 def too_long(path: str, budget: int, prompt: int, answer: int, how: str, hint: str = "") -> ApiError:
@@ -33,8 +35,13 @@ def _first_words(path: str, budget: int, prompt: int, answer: int) -> str:
 
 
 def _advice(budget: int, prompt: int, answer: int) -> str:
+    """Return what would make the request fit, and is not absurd: a prompt of which little is left is none."""
     left, over = budget - prompt, prompt + max(1, answer) - budget
     if answer and left > 0:
-        or_else = f", or shorten the prompt by {over}" if over < prompt else ""
+        or_else = f", or shorten the prompt by {over}" if over <= prompt // 2 else ""
         return f"Ask for at most {left} tokens of answer{or_else}."
+    if answer > budget // 2:
+        answer = max(1, budget // MODEST)
+        over = prompt + answer - budget
+        return f"Ask for a shorter answer, of at most {answer} tokens, and shorten the prompt by at least {over}."
     return f"Shorten the prompt by at least {over} tokens."
