@@ -50,7 +50,7 @@ class UpstreamPool:
         # Dictionaries as sets that keep their order.
         self._exchanges: dict[str, dict[Exchange, None]] = {}
         self._open: dict[str, dict[Connection, None]] = {}
-        self._idle: dict[str, list[tuple[str, Connection, asyncio.TimerHandle]]] = {}
+        self._idle: dict[str, list[tuple[str, Connection]]] = {}
         self._changed: list[asyncio.Future[None]] = []
 
     def exchange(
@@ -105,8 +105,8 @@ class UpstreamPool:
         """Return an idle connection that is fit for a request, the one used last; None = there is none."""
         waiting = self._idle.get(endpoint.model)
         while waiting:
-            url, connection, timer = waiting.pop()
-            timer.cancel()
+            url, connection = waiting.pop()
+            connection.deadline.lift()
             if url == endpoint.base_url and connection.fit:
                 return connection
             connection.abort()
@@ -141,18 +141,23 @@ class UpstreamPool:
 
     def give_back(self, endpoint: Endpoint, connection: Connection) -> None:
         """Keep a connection for the next request, for a while, or close it."""
-        waiting = self._idle.setdefault(endpoint.model, [])
+        model = endpoint.model
+        waiting = self._idle.get(model)
+        if waiting is None:
+            waiting = self._idle[model] = []
         if not connection.finish() or len(waiting) >= MAX_IDLE:
             connection.abort()
             return
-        crowded = any(e.unanswered for e in self._exchanges.get(endpoint.model, ()))
-        seconds = CROWDED_SECONDS if crowded else IDLE_SECONDS
-        timer = asyncio.get_running_loop().call_later(seconds, connection.abort)
-        waiting.append((endpoint.base_url, connection, timer))
+        seconds = IDLE_SECONDS
+        for exchange in self._exchanges.get(model, ()):
+            if exchange.unanswered:
+                seconds = CROWDED_SECONDS
+                break
+        connection.deadline.set(seconds, connection.abort)
+        waiting.append((endpoint.base_url, connection))
 
     def _drop_idle(self, model: str) -> None:
-        for _, connection, timer in self._idle.pop(model, ()):
-            timer.cancel()
+        for _, connection in self._idle.pop(model, ()):
             connection.abort()
 
     def _lost(self, model: str, connection: Connection) -> None:
@@ -163,6 +168,8 @@ class UpstreamPool:
         self._tell()
 
     def _tell(self) -> None:
+        if not self._changed:
+            return
         changed, self._changed = self._changed, []
         for future in changed:
             if not future.done():

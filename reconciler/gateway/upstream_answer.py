@@ -6,6 +6,7 @@ from typing import Final
 
 import httptools
 
+from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.upstream_headers import Headers
 
 #: Bytes of an answer's head, and of what may follow its last chunk, at most.
@@ -25,44 +26,47 @@ class Incoming:
     synchronous, on the loop that also runs `begun` and `pieces`.
     """
 
+    status = 0
+    #: Whether a byte of it came.
+    touched = False
+    #: Whether it came whole.
+    complete = False
+    #: Whether the connection is fit for another request afterwards.
+    reusable = False
+    error: Exception | None = None
+    _limit: tuple[Deadline, float, Callable[[], None]] | None = None
+    _headed = False
+    _to_the_end = False
+    _head_bytes = 0
+    #: Fed in a row without any of it being body.
+    _idle_bytes = 0
+    _held = 0
+    _paused = False
+    _waiter: asyncio.Future[None] | None = None
+
     def __init__(self, method: str, flow: Callable[[bool], None]) -> None:
         """`flow` is told to stop (False) or go on (True) reading from the engine."""
-        self.status = 0
         self.headers: Headers = []
-        #: Whether a byte of it came.
-        self.touched = False
-        #: Whether it came whole.
-        self.complete = False
-        #: Whether the connection is fit for another request afterwards.
-        self.reusable = False
-        self.error: Exception | None = None
-        #: The longest wait for the next piece, in seconds, and the error if that is over.
-        self.chunk: float | None = None
-        self.late: Callable[[], Exception] = lambda: UpstreamError("nothing came in time")
         self._without_body = method == "HEAD"
         self._flow = flow
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._headed = False
-        self._to_the_end = False
-        self._head_bytes = 0
-        #: Fed in a row without any of it being body.
-        self._idle_bytes = 0
         self._parts: list[bytes] = []
-        self._held = 0
-        self._paused = False
-        self._waiter: asyncio.Future[None] | None = None
 
     # --- for the reader ---
+
+    def limit(self, deadline: Deadline, seconds: float, late: Callable[[], None]) -> None:
+        """Call `late` when the next piece of the body is waited for so long; it is to `fail` the answer."""
+        self._limit = deadline, seconds, late
 
     async def begun(self) -> None:
         """Return when the head is here; raises what ended the answer before that."""
         while not self._headed:
             if self.error is not None:
                 raise self.error
-            await self._wait(None)
+            await self._wait()
 
     def pieces(self) -> "Incoming":
-        """Return the body, piece by piece. Raises `UpstreamError` where it is broken off, `late()` on a long wait."""
+        """Return the body, piece by piece. Raises `UpstreamError` where it is broken off, and what `fail` was given."""
         return self
 
     def __aiter__(self) -> "Incoming":
@@ -74,7 +78,15 @@ class Incoming:
                 raise self.error
             if self.complete:
                 raise StopAsyncIteration
-            await self._wait(self.chunk)
+            if self._limit is None:
+                await self._wait()
+                continue
+            deadline, seconds, late = self._limit
+            deadline.set(seconds, late)
+            try:
+                await self._wait()
+            finally:
+                deadline.lift()
         piece = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._held = 0
@@ -93,19 +105,12 @@ class Incoming:
         """Whether it came whole and every piece was taken: there is nothing to wait for."""
         return self.complete and not self._parts
 
-    async def _wait(self, seconds: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        timer = None if seconds is None else loop.call_later(seconds, self._is_late)
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
-            if timer is not None:
-                timer.cancel()
-
-    def _is_late(self) -> None:
-        self.fail(self.late())
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -124,7 +129,8 @@ class Incoming:
             parser.feed_data(data)
             # A head, chunk sizes and trailers that do not end would be collected by the parser for ever.
             self._idle_bytes = self._idle_bytes + len(data) if held == self._held else 0
-            _bound(self._idle_bytes)
+            if self._idle_bytes > MAX_HEAD_BYTES:
+                raise _too_large()
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.reusable = False  # if the answer is whole, what came behind it is no matter of its reader
             if not self.complete:
@@ -162,7 +168,8 @@ class Incoming:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take one header. After the body it is a trailer, which is counted and dropped."""
         self._head_bytes += len(name) + len(value) + 4
-        _bound(self._head_bytes)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise _too_large()
         if not self._headed:
             self.headers.append((name.lower(), value))
 
@@ -177,9 +184,8 @@ class Incoming:
             return
         self._headed = True
         self._head_bytes = 0
-        names = {name for name, _ in self.headers}
         # Without either, the end of the connection is the end of the body.
-        self._to_the_end = not _is_chunked(self.headers) and b"content-length" not in names
+        self._to_the_end = b"content-length" not in dict(self.headers) and not _is_chunked(self.headers)
         if self._without_body:
             self.complete = True  # the parser waits for a body that a HEAD never gets: not reusable
 
@@ -200,9 +206,8 @@ class Incoming:
             self.reusable = self._parser.should_keep_alive()
 
 
-def _bound(size: int) -> None:
-    if size > MAX_HEAD_BYTES:
-        raise httptools.HttpParserError(f"its head is larger than {MAX_HEAD_BYTES} bytes")
+def _too_large() -> httptools.HttpParserError:
+    return httptools.HttpParserError(f"its head is larger than {MAX_HEAD_BYTES} bytes")
 
 
 def _is_chunked(headers: Headers) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Final, cast
 
+from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.upstream_answer import Incoming, UpstreamError
 from reconciler.gateway.upstream_headers import first
 from reconciler.gateway.upstream_request import Body, Outgoing
@@ -30,6 +31,8 @@ class Connection(asyncio.Protocol):
         #: Whether it ended with bytes of ours that the engine did not take from its socket.
         self.refused = False
         self.closed = False
+        #: For whoever uses the connection: it is waited for one thing at a time.
+        self.deadline = Deadline(asyncio.get_running_loop())
         self._lost = lost
         self._poll = select.poll()
         self._unsent = False
@@ -120,6 +123,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who waits."""
         self.closed = True
+        self.deadline.close()
         self.refused = self.refused or isinstance(exc, ConnectionResetError | BrokenPipeError)
         if self.incoming is not None:
             self.incoming.fail(UpstreamError(f"the connection broke: {exc or 'it was closed'}"))

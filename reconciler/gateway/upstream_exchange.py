@@ -56,7 +56,6 @@ class Exchange:
         self._first_byte, self._chunk = limits
         self._connection: Connection | None = None
         self._incoming: Incoming | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._sender: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Incoming:
@@ -101,10 +100,10 @@ class Exchange:
     async def _ask(self, outgoing: Outgoing, connection: Connection) -> Incoming:
         self._connection = connection
         incoming = self._incoming = connection.begin(outgoing.method)
-        incoming.chunk = self._chunk
-        incoming.late = self._no_more
+        if self._chunk is not None:
+            incoming.limit(connection.deadline, self._chunk, self._no_more)
         head = head_of(outgoing, self.endpoint)
-        self._wait_for_engine(True)
+        connection.deadline.set(self._first_byte, self._nothing)
         body = outgoing.body
         if isinstance(body, Body) and len(body) <= PIECE_BYTES:
             connection.send_at_once(head, body)
@@ -112,7 +111,7 @@ class Exchange:
             self._sender = asyncio.create_task(self._send(outgoing, connection, incoming, head))
         await incoming.begun()
         self.unanswered = False
-        self._wait_for_engine(False)
+        connection.deadline.lift()
         return incoming
 
     async def _send(
@@ -124,26 +123,28 @@ class Exchange:
             incoming.fail(error)
 
     def _wait_for_engine(self, on: bool) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        if on and self.unanswered and self._incoming is not None:
-            fail, late = self._incoming.fail, self._nothing
-            self._timer = asyncio.get_running_loop().call_later(self._first_byte, lambda: fail(late()))
+        """Count the time until the first byte from now on, or not; once that is here there is nothing to count."""
+        if self.unanswered and self._connection is not None:
+            if on:
+                self._connection.deadline.set(self._first_byte, self._nothing)
+            else:
+                self._connection.deadline.lift()
 
-    def _nothing(self) -> ApiError:
-        text = f"model {self.endpoint.model!r} sent nothing for {self._first_byte:g} s"
-        return ApiError("upstream_timeout", f"{text}, the limit for the first byte")
+    def _nothing(self) -> None:
+        self._fail(f"sent nothing for {self._first_byte:g} s, the limit for the first byte")
 
-    def _no_more(self) -> ApiError:
-        text = f"model {self.endpoint.model!r} sent nothing more for {self._chunk or 0:g} s"
-        return ApiError("upstream_timeout", f"{text}, the limit between two pieces of an answer")
+    def _no_more(self) -> None:
+        self._fail(f"sent nothing more for {self._chunk or 0:g} s, the limit between two pieces of an answer")
+
+    def _fail(self, text: str) -> None:
+        if self._incoming is not None:
+            self._incoming.fail(ApiError("upstream_timeout", f"model {self.endpoint.model!r} {text}"))
 
     def _end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
         if self._sender is not None:
             self._sender.cancel()
-        if self._connection is not None:
-            self._pool.give_back(self.endpoint, self._connection)
-        self._timer = self._sender = self._connection = self._incoming = None
+            self._sender = None
+        connection, self._connection, self._incoming = self._connection, None, None
+        if connection is not None:
+            connection.deadline.lift()
+            self._pool.give_back(self.endpoint, connection)

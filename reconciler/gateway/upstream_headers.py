@@ -21,23 +21,33 @@ def answer_headers(headers: Headers) -> Headers:
 
     A length that goes with a transfer coding is left out: it is not that of the body (RFC 9112, 6.3).
     """
-    coded = any(name == b"transfer-encoding" for name, _ in headers)
+    coded = b"transfer-encoding" in dict(headers)
     return [
-        (name, value)
-        for name, value in kept(headers, _NOT_ANSWERED)
-        if not name.startswith(b"access-control-") and not (coded and name == b"content-length")
+        pair
+        for pair in kept(headers, _NOT_ANSWERED)
+        if not pair[0].startswith(b"access-control-") and not (coded and pair[0] == b"content-length")
     ]
 
 
 def kept(headers: Headers, drop: frozenset[bytes]) -> Headers:
-    """Return `headers` in lower case without those in `drop` and those that `Connection` names."""
-    lower = [(name.lower(), value.strip()) for name, value in headers]
-    listed = [value for name, value in lower if name == b"connection"]
+    """Return `headers` in lower case without those in `drop`, `Connection`, and those that that names."""
+    left, listed = [], []
+    for name, value in headers:
+        name = name.lower()
+        if name == b"connection":
+            listed.append(value)
+        elif name not in drop:
+            left.append((name, value.strip()))
     if listed:
-        drop |= {name.strip() for name in b",".join(listed).lower().split(b",")}
-    return [(name, value) for name, value in lower if name not in drop]
+        named = {name.strip() for name in b",".join(listed).lower().split(b",")} - drop
+        if named:
+            left = [pair for pair in left if pair[0] not in named]
+    return left
 
 
 def first(headers: Headers, name: bytes) -> bytes:
     """Return the first value of a header given in lower case; empty if there is none."""
-    return next((value for key, value in headers if key == name), b"")
+    for key, value in headers:
+        if key == name:
+            return value
+    return b""
