@@ -202,12 +202,18 @@ async def _serve(
         me = identify(os.getpid())
         note = {"pid": os.getpid(), "started": me.started if me else None, "url": url, "version": __version__}
         write_private(directory / RUN_FILE, json_module.dumps(note))
-        log.info("serving", address=url, models=sorted(applied.launches))
+        log.info("serving", address=url, **serving(applied))
 
     def newest() -> GatewaySettings:
         return (board.snapshot.applied if board.snapshot is not None else applied).gateway
 
     await serve(gateway.app, applied.gateway, sock=sock, started=started, newest=newest)
+
+
+def serving(applied: Applied) -> dict[str, list[str]]:
+    """Return what clients may ask for, for the log: models, and virtual models with those behind them."""
+    named = [f"{name} ({', '.join(v.models)})" for name, v in sorted(applied.virtual.items())]
+    return {"models": sorted(applied.launches), **({"virtual": named} if named else {})}
 
 
 def _with_listen(applied: Applied, listen: str | None) -> Applied:

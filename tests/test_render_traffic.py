@@ -11,6 +11,7 @@ from golden_files import assert_golden
 from reconciler.board import Snapshot
 from reconciler.core.types import Demand
 from reconciler.leases import Admission, GateTraffic, Head, Hold, QueueTraffic, Traffic
+from reconciler.manifest.applied import Rule, Virtual, When
 from reconciler.render import explain_text, schemas, status_json, status_text
 from reconciler.render.traffic_text import gate_text, queue_text
 
@@ -107,6 +108,20 @@ def test_the_document_has_it_all_and_conforms() -> None:
     assert document["requests"] == {"granted": 40, "ended": 39}
     plain = json.loads(json.dumps(document, allow_nan=False))
     jsonschema.Draft202012Validator(schemas.status_schema()).validate(plain)
+
+
+def test_virtual_models_are_shown() -> None:
+    rules = (Rule(When(code=True), ("coder",)), Rule(When(), ("chat", "coder")))
+    sample = snapshot()
+    applied = replace(sample.applied, virtual={"auto": Virtual("auto", rules), "a": Virtual("a", rules[:1])})
+    document = status_json(replace(sample, applied=applied), NOW)
+    assert document["virtual"] == [
+        {"name": "a", "models": ["coder"]},
+        {"name": "auto", "models": ["coder", "chat"]},
+    ]
+    jsonschema.Draft202012Validator(schemas.status_schema()).validate(json.loads(json.dumps(document)))
+    assert "virtual  a (coder)   auto (coder, chat)\n" in status_text(document)
+    assert "virtual" not in status_text(status_json(sample, NOW))
 
 
 def test_without_a_book_there_is_nothing_to_say() -> None:

@@ -118,6 +118,9 @@ def _model_named(applied: "Applied", name: str) -> str:
         model: [alias for alias, target in sorted(applied.routes.items()) if target == model != alias]
         for model in applied.launches
     }
-    named = {"models": [{"name": model, "aliases": also} for model, also in sorted(aliases.items())]}
+    named = {
+        "models": [{"name": model, "aliases": also} for model, also in sorted(aliases.items())],
+        "virtual": [{"name": name, "models": v.models} for name, v in sorted(applied.virtual.items())],
+    }
     found: str = find_model(named, name)["name"]
     return found

@@ -16,12 +16,19 @@ def near(name: str, known: Iterable[str]) -> str | None:
 
 
 def find_model(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the model of a status document that has this name or alias. Raises CliError with what there is."""
+    """Return the model of a status document that has this name or alias. Raises CliError with what there is.
+
+    The status document of a loop of an earlier version says nothing of virtual models.
+    """
     models = status["models"]
     for model in models:
         if name == model["name"] or name in model["aliases"]:
             found: Mapping[str, Any] = model
             return found
+    for virtual in status.get("virtual", ()):
+        if name == virtual["name"]:
+            behind = ", ".join(virtual["models"])
+            raise CliError(f'"{one_line(name)}" is a virtual model ({behind}): name one of them')
     names = [m["name"] for m in models]
     aliases = sorted(alias for m in models for alias in m["aliases"])
     there = f"models: {', '.join(names) or 'none'}" + (f"; aliases: {', '.join(aliases)}" if aliases else "")

@@ -95,6 +95,12 @@ def understood(applied: "Applied") -> dict[str, Any]:
         "memory": manifest.memory,
         "reserve": manifest.reserve,
         "models": models,
+        "virtual": [{"name": name, "models": list(v.models)} for name, v in sorted(applied.virtual.items())],
+        "gates": [
+            {"name": name, "limit": gate.limit, "above": gate.above, "roles": sorted(gate.roles)}
+            for name, gate in sorted(applied.gateway.gates.items())
+        ],
+        "keys": len(applied.gateway.api_keys),
     }
 
 
@@ -110,6 +116,8 @@ def _problem(spec: "ModelSpec", found: "Preflight") -> str | None:
 
 
 def _text(document: dict[str, Any]) -> str:
+    from reconciler.render.traffic_text import virtual_lines
+
     reserve = document["reserve"]
     kept = _kept(reserve) if isinstance(reserve, float) else _bytes(reserve)
     count = len(document["models"])
@@ -117,9 +125,26 @@ def _text(document: dict[str, Any]) -> str:
         f"{document['path']} is valid: {count} model{'' if count == 1 else 's'}",
         f"memory   {_bytes(document['memory'], 'auto (what the machine offers)')}, reserve {kept}",
     ]
+    lines += [*_gateway(document), *virtual_lines(document["virtual"])]
     if count:
         lines += _table(document["models"])
     return "\n".join(lines)
+
+
+def _gateway(document: dict[str, Any]) -> list[str]:
+    """Return the gates with what they were understood to ask for, and how many API keys there are."""
+    from reconciler.core.words import counted
+
+    gates = [f"{g['name']} limit {g['limit']}{_passers(g)}" for g in document["gates"]]
+    keys = counted(document["keys"], "API key") if document["keys"] else "no API key is asked for"
+    return ([f"gates    {'   '.join(gates)}"] if gates else []) + [f"keys     {keys}"]
+
+
+def _passers(gate: dict[str, Any]) -> str:
+    if not gate["roles"]:
+        return " (models that name it)"
+    above = f" from {_bytes(gate['above'])}" if gate["above"] is not None else ""
+    return f" ({', '.join(gate['roles'])}{above})"
 
 
 def _kept(reserve: float | int) -> str:

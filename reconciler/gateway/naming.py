@@ -3,13 +3,16 @@
 import difflib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from reconciler.board import Snapshot
 from reconciler.gateway.errors import ApiError
+from reconciler.manifest.applied import Virtual
 
 SHOWN = 20
+NO_VIRTUAL: Final[Mapping[str, Virtual]] = MappingProxyType({})
 #: Begins the paths that go to an engine as they are.
 UPSTREAM: Final = b"/upstream/"
 
@@ -49,27 +52,36 @@ def resolve(snapshot: Snapshot, name: str) -> str:
         return model
     virtual = snapshot.applied.virtual.get(name)
     if virtual is not None:
-        models = ", ".join(sorted({model for rule in virtual.rules for model in rule.use}))
-        raise ApiError("model_not_found", f"{name!r} stands for several models: name one of {models}")
+        raise several(virtual)
     raise unknown(name, {*snapshot.applied.routes, *snapshot.applied.virtual})
 
 
-def split_upstream(tail: bytes, routes: Mapping[str, str]) -> tuple[str, bytes]:
+def several(virtual: Virtual) -> ApiError:
+    """Return the 404 for a virtual model where one of those behind it has to be named."""
+    text = f"{virtual.name!r} is a virtual model ({', '.join(virtual.models)}): name one of them"
+    return ApiError("model_not_found", text)
+
+
+def split_upstream(
+    tail: bytes, routes: Mapping[str, str], virtual: Mapping[str, Virtual] = NO_VIRTUAL
+) -> tuple[str, bytes]:
     """Split what follows `/upstream/` into the longest name or alias it begins with, and the engine's path.
 
     A `/` within a name may be written as it is or as `%2F`; the rest stays byte for byte. Raises the 404 `ApiError`
-    if nobody has such a name.
+    if nobody has such a name, or several models stand behind it.
 
     >>> split_upstream(b"a%2Fb/x%2Fy/", {"a": "a", "a/b": "b"})
     ('a/b', b'/x%2Fy/')
     """
     parts = tail.split(b"/")
     # No name has more parts than the one with the most: a path of a thousand is not tried a thousand times.
-    most = 1 + max((name.count("/") for name in routes), default=0)
+    most = 1 + max((name.count("/") for name in (*routes, *virtual)), default=0)
     for count in range(min(most, len(parts)), 0, -1):
         name = _text(b"/".join(parts[:count]))
         if name in routes:
             return name, b"/" + b"/".join(parts[count:])
+        if name in virtual:
+            raise several(virtual[name])
     raise unknown(_text(parts[0]), routes)
 
 

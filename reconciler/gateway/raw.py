@@ -44,7 +44,7 @@ class RawTask(Task):
         self.begin_watching(self.upload.pump())
         snapshot = started(self.board.snapshot)
         tail: bytes = self.scope["raw_path"][len(UPSTREAM) :]
-        name, target = split_upstream(tail, snapshot.applied.routes)
+        name, target = split_upstream(tail, snapshot.applied.routes, snapshot.applied.virtual)
         if self.scope["query_string"]:
             target += b"?" + self.scope["query_string"]
         self.asks(snapshot, snapshot.applied.routes[name])

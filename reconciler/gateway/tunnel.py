@@ -48,7 +48,8 @@ class TunnelTask(Task):
         snapshot = started(self.board.snapshot)
         self.watch()
         routes = snapshot.applied.routes
-        name, path = split_upstream(self.scope["raw_path"][len(UPSTREAM) :], routes)
+        tail: bytes = self.scope["raw_path"][len(UPSTREAM) :]
+        name, path = split_upstream(tail, routes, snapshot.applied.virtual)
         if self.scope["query_string"]:
             path += b"?" + self.scope["query_string"]
         self.asks(snapshot, routes[name])

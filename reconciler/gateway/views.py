@@ -64,7 +64,7 @@ def model_entry(snapshot: Snapshot, model_id: str, created: int) -> dict[str, An
     if virtual is None:
         model = snapshot.applied.routes[model_id]
         return entry | _known_of(snapshot, (model,)) | {"reconcile": _own(snapshot, model)}
-    models = tuple(sorted({model for rule in virtual.rules for model in rule.use}))
+    models = tuple(sorted(virtual.models))
     states = {model_state(snapshot, model) for model in models}
     best = next(state for state in _BEST_FIRST if state in states)
     own = {"virtual": True, "models": list(models), "state": best}

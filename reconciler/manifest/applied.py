@@ -160,6 +160,11 @@ class Virtual:
     name: str
     rules: tuple[Rule, ...]
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models behind it, each once, in the order of its rules."""
+        return tuple(dict.fromkeys(model for rule in self.rules for model in rule.use))
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

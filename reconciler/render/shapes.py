@@ -247,6 +247,15 @@ class ModelDocument(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualDocument(Document):
+    """A name behind which several models stand: clients may ask for it, and a rule chooses."""
+
+    name: str
+    models: tuple[str, ...]
+    """In the order of its rules."""
+
+
+@dataclass(frozen=True, slots=True)
 class StatusDocument(Document):
     """What `reconcile status --json` prints and GET /api/v1/status answers."""
 
@@ -265,6 +274,8 @@ class StatusDocument(Document):
     conditions: tuple[ConditionDocument, ...]
     """Of the manifest as a whole."""
     models: tuple[ModelDocument, ...]
+    """Sorted by name."""
+    virtual: tuple[VirtualDocument, ...]
     """Sorted by name."""
     gates: tuple[GateDocument, ...]
     """Sorted by name."""

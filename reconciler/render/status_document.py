@@ -28,6 +28,7 @@ from reconciler.render.shapes import (
     ModelDocument,
     ModelState,
     StatusDocument,
+    VirtualDocument,
 )
 from reconciler.render.traffic_document import (
     gate_documents,
@@ -58,6 +59,10 @@ def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
             action=_action(snapshot, now),
             conditions=_conditions(snapshot.manifest_conditions, now),
             models=tuple(_model(snapshot, fact, now) for fact in facts),
+            virtual=tuple(
+                VirtualDocument(name, virtual.models)
+                for name, virtual in sorted(snapshot.applied.virtual.items())
+            ),
             gates=gate_documents(snapshot.traffic),
             leases=lease_documents(snapshot.traffic, now),
             requests=requests_document(snapshot.traffic),

@@ -1,4 +1,4 @@
-"""Queues, gates and leases as people read them; written from the status document."""
+"""Queues, gates, virtual models and leases as people read them; written from the status document."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +12,16 @@ Json = Mapping[str, Any]
 def gate_lines(gates: Sequence[Json]) -> list[str]:
     """Return one line, `gates    heavy 1 of 1 (chat), 2 waiting   llm 0 of 2`, or none without gates."""
     return ["gates    " + "   ".join(f"{g['name']} {gate_text(g)}" for g in gates)] if gates else []
+
+
+def virtual_lines(virtual: Sequence[Json]) -> list[str]:
+    """Return one line, `virtual  auto (quick, big)`, or none without virtual models."""
+    return ["virtual  " + "   ".join(map(virtual_text, virtual))] if virtual else []
+
+
+def virtual_text(virtual: Json) -> str:
+    """Return `auto (quick, big)`."""
+    return f"{virtual['name']} ({', '.join(virtual['models'])})"
 
 
 def gate_text(gate: Json) -> str:

@@ -232,7 +232,10 @@ def test_validate_prints_the_bytes_it_understood(manifest: Path, capsys: pytest.
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{manifest} is valid: 2 models"
     assert lines[1] == "memory   600 MiB (629145600 bytes), reserve 0 B (0 bytes)"
-    assert lines[3].split() == [
+    gates = "heavy limit 1 (ROLES from 27.9 GiB (30000000000 bytes))   llm limit 2 (ROLES)"
+    assert lines[2] == f"gates    {gates}".replace("ROLES", "chat, completion, vision")
+    assert lines[3] == "keys     no API key is asked for"
+    assert lines[5].split() == [
         "chat",
         "command",
         "chat",
@@ -245,7 +248,7 @@ def test_validate_prints_the_bytes_it_understood(manifest: Path, capsys: pytest.
         "as",
         "steady",
     ]
-    assert lines[4].endswith("7.5 GiB (8000000000 bytes)  8.0 GiB (8589934592 bytes)")
+    assert lines[6].endswith("7.5 GiB (8000000000 bytes)  8.0 GiB (8589934592 bytes)")
     assert main(["validate", "--json", str(manifest)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["memory"], document["reserve"]) == (629145600, 0)
@@ -253,6 +256,30 @@ def test_validate_prints_the_bytes_it_understood(manifest: Path, capsys: pytest.
         ("chat", 367001600, None),
         ("long", 8000000000, 8589934592),
     ]
+
+
+def test_validate_shows_keys_gates_and_virtual_models(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = MANIFEST.replace("RESIDENCY", "warm") + (
+        "gateway: {api_keys: [CANARY-1, CANARY-2], gates: {heavy: ~, llm: ~, disk: {limit: 3}}}\n"
+        "virtual: {auto: {use: [long, chat]}}\n"
+    )
+    (manifest / "desk.yaml").write_text(text)
+    assert main(["validate", str(manifest)]) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[2:5] == [
+        "gates    disk limit 3 (models that name it)",
+        "keys     2 API keys",
+        "virtual  auto (long, chat)",
+    ]
+    assert main(["validate", "--json", str(manifest)]) == 0
+    text = capsys.readouterr().out
+    document = json.loads(text)
+    assert document["virtual"] == [{"name": "auto", "models": ["long", "chat"]}]
+    assert document["gates"] == [{"name": "disk", "limit": 3, "above": None, "roles": []}]
+    assert document["keys"] == 2
+    assert "CANARY" not in said + text
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,16 @@ def test_a_status_that_may_not_be_read_is_an_error_that_names_the_scope(
     assert "it needs the scope read, it has admin" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["explain", "logs"])
+def test_a_virtual_model_is_said_to_be_one(
+    verb: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    virtual = [{"name": "auto", "models": ["coder", "chat"]}]
+    loop.documents("GET /api/v1/status", {**status_document(), "virtual": virtual})
+    assert main([verb, "auto", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == ('error: "auto" is a virtual model (coder, chat): name one of them\n')
+
+
 def test_a_name_like_no_other_gets_all_names(
     loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

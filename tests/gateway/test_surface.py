@@ -231,5 +231,9 @@ async def test_a_virtual_model_is_answered_by_the_one_its_rules_choose(
         assert listed["reconcile"] == {"virtual": True, "models": ["chat", "other"], "state": "ready"}
         assert "'auto'" in (await r.post({"model": "aut"})).json()["error"]["message"]
         load = await r.client.post("/api/v1/models/auto/load")
-        assert (load.status_code, load.json()["error"]["code"]) == (404, "model_not_found")
-        assert "name one of chat, other" in load.json()["error"]["message"]
+        hold = await r.post({"model": "auto", "owner": "me", "for": "1m"}, "/api/v1/leases")
+        path = await r.client.get("/upstream/auto/v1/models")
+        for refused in (load, hold, path):
+            assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+            said = refused.json()["error"]["message"]
+            assert said == "'auto' is a virtual model (other, chat): name one of them"
