@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from lease_clients import Client, endpoint, new_book, settle
 from reconciler.core.types import Demand
-from reconciler.leases import MAX_HOLDS, MAX_SECONDS, Admission, LeaseBook, LeaseRefused, Refusal
+from reconciler.leases import MAX_HOLDS, MAX_SECONDS, Admission, LeaseBook, LeaseRefused, QueueLimits, Refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +44,7 @@ async def test_a_hold_asks_for_its_model_and_keeps_it() -> None:
     clock.now = 120.0
     assert book.release(hold.id) == held
     assert (book.holds(), book.demands()) == ((), ())
-    assert (book.last_used("a"), book.served("a"), book.active("a")) == (120.0, 0, 0)
+    assert (book.last_used("a"), book.served("a"), book.active("a")) == (120.0, 1, 0), "it was used"
     assert wakes.count == 1, "nobody waits for anything"
     assert book.seal("a", drain=False)
 
@@ -58,7 +59,7 @@ async def test_a_hold_of_a_model_in_memory_is_in_force_at_once_and_passes_no_gat
         assert book.hold("b", "batch", 60.0, 100.0).state == "held"
     async with book.lease("a"):
         assert book.demands() == (Demand("a", active=1, held=1), Demand("b", held=1))
-    assert wakes.count == 0
+    assert wakes.count == 2, "the loop sleeps until the first of them ends"
 
 
 async def test_the_oldest_demand_of_holds_and_requests_counts() -> None:
@@ -91,6 +92,49 @@ async def test_a_hold_that_nobody_renews_expires() -> None:
     assert wakes.count == before, "it was the loop that ended them"
     book.expire(135.0 + 3600.0)
     assert book.holds() == (), "remembered for a while only"
+
+
+async def test_whoever_asks_sees_that_the_time_of_a_hold_is_over_and_nobody_renews_it() -> None:
+    book, wakes, clock = new_book()
+    book.open(endpoint("a"), clock.now)
+    hold = book.hold("a", "batch", 10.0, 100.0)
+    before = wakes.count
+    assert book.renew(hold.id, 5.0, 101.0).until == 106.0
+    assert wakes.count == before + 1, "the loop would sleep until 110"
+    clock.now = 106.0
+    with pytest.raises(LeaseRefused, match="has ended: its time was over") as refused:
+        book.renew(hold.id, 60.0, 106.0)
+    assert refused.value.refusal.status == 404
+    assert wakes.count == before + 2, "the loop did not know"
+    assert (states(book), book.demands()) == ([("batch", "ended", "its time was over")], ())
+    assert book.served("a") == 1
+    assert [h.id for h in book.expire(106.0)] == [hold.id], "it is told all the same"
+    assert book.expire(107.0) == ()
+
+
+@pytest.mark.parametrize("look", [LeaseBook.holds, LeaseBook.demands, LeaseBook.traffic])
+async def test_a_look_ends_a_hold_whose_time_is_over(look: Callable[[LeaseBook], object]) -> None:
+    book, _, clock = new_book()
+    book.open(endpoint("a"), clock.now)
+    book.hold("a", "batch", 10.0, 100.0)
+    clock.now = 110.0
+    look(book)
+    assert book.seal("a", drain=False), "nobody keeps it"
+    assert [h.ended for h in book.expire(110.0)] == ["its time was over"]
+
+
+async def test_a_hold_of_a_model_that_was_removed_ends_with_its_process() -> None:
+    book, _, clock = new_book()
+    book.open(endpoint("a"), clock.now)
+    book.hold("a", "batch", 600.0, 100.0)
+    assert book.seal("a", drain=True)
+    book.configure({"b": QueueLimits()})
+    assert states(book) == [("batch", "held", "")], "it is drained"
+    book.close("a")
+    assert states(book) == [("batch", "ended", "not in the manifest any more")]
+    assert book.demands() == ()
+    book.configure({"b": QueueLimits()})
+    assert "a" not in {q.model for q in book.traffic().queues}
 
 
 async def test_the_end_of_a_hold_wakes_the_loop_if_somebody_waits() -> None:
@@ -135,7 +179,7 @@ async def test_a_hold_whose_model_dies_asks_for_it_again() -> None:
     clock.now = 120.0
     book.close("a")
     assert book.demands() == (Demand("a", waiting=1, oldest=120.0, closed=120.0),)
-    assert wakes.count == 1
+    assert wakes.count == 2
     assert book.renew(hold.id, 60.0, 121.0).state == "waiting"
     clock.now = 125.0
     book.open(endpoint("a"), 125.0)

@@ -82,7 +82,7 @@ class Holds:
             with anyio.move_on_after(limits.queue.timeout):
                 here = await self._settled(request, hold)
             now = self._now(hold)
-            if here and now.granted is not None:
+            if here and now.granted is not None and not now.ended:
                 return self.book.renew(hold.id, seconds, self.clock())
         except BaseException:
             self._withdraw(hold)

@@ -67,10 +67,12 @@ class LeaseBook:
 
     def holds(self) -> tuple[Hold, ...]:
         """Return all holds in order of their beginning, and for a while those that others ended."""
+        self._holds.lapse(self._clock())
         return self._holds.all()
 
     def traffic(self) -> Traffic:
         """Return what goes on, for people."""
+        self._holds.lapse(self._clock())
         return traffic(self._scheduler, self._holds)
 
     def shut(self, refusal: Refusal) -> None:
@@ -193,7 +195,7 @@ class LeaseBook:
         self._wake()
 
     def expire(self, now: float) -> tuple[Hold, ...]:
-        """End the holds whose time is over and return them; called by the loop every turn."""
+        """End the holds whose time is over; return those that ended so since the last call. For the loop's turns."""
         return self._holds.expire(now)
 
     def next_expiry(self) -> float | None:
@@ -202,6 +204,7 @@ class LeaseBook:
 
     def demands(self) -> tuple[Demand, ...]:
         """Return what is wanted of each model of which there is something to say, sorted by name."""
+        self._holds.lapse(self._clock())
         return demands(self._scheduler, self._holds)
 
     def active(self, model: str) -> int:
@@ -215,7 +218,7 @@ class LeaseBook:
         return page.last_used if page else None
 
     def served(self, model: str) -> int:
-        """Return the number of leases ended since the model was opened."""
+        """Return the number of leases and holds ended since the model was opened."""
         page = self._scheduler.pages.get(model)
         return page.served if page else 0
 

@@ -17,6 +17,9 @@ from reconciler.leases.types import RETRY_AFTER_SECONDS, LeaseRefused, Refusal, 
 MAX_HOLDS: Final = 1000
 MAX_SECONDS: Final = 24 * 3600.0
 MAX_OWNER: Final = 200
+#: Why a hold ended whose time was over, or whose model nobody may ask for any more.
+OVER: Final = "its time was over"
+REMOVED: Final = "not in the manifest any more"
 #: How many ended holds are remembered, so that their owners learn why, and for how many seconds.
 MAX_ENDED: Final = 200
 ENDED_SECONDS: Final = 3600.0
@@ -57,11 +60,14 @@ class Holds:
         self._scheduler = scheduler
         self._live: dict[str, Hold] = {}
         self._ended: deque[Hold] = deque(maxlen=MAX_ENDED)
+        #: Those whose time was over and of which the loop has not been told.
+        self._untold: list[Hold] = []
 
     def hold(self, model: str, owner: str, seconds: float, now: float) -> Hold:
         """Begin a hold of `seconds`. Raises `LeaseRefused` (400, 404, 429, or as the book was shut)."""
         if self._scheduler.shut is not None:
             raise LeaseRefused(self._scheduler.shut)
+        self.lapse(now)
         page = self._scheduler.pages.get(model)
         if page is None or page.limits is None:
             raise LeaseRefused(unknown(model))
@@ -74,16 +80,19 @@ class Holds:
         if page.serves_at is None:
             self._wait(page, hold, now)
             page.dismissed = False
-            self._scheduler.wake()
         else:
             self._keep(page, hold, now)
+        self._scheduler.wake()  # also for one in force: the loop sleeps until the first of them ends
         return self._live[hold.id]
 
     def renew(self, hold_id: str, seconds: float, now: float) -> Hold:
         """Let a hold last `seconds` from now. Raises `LeaseRefused` (400; 404, with the reason if it has ended)."""
+        self.lapse(now)
         hold = self._find(hold_id)
         _check(hold.owner, seconds)
         renewed = self._live[hold_id] = replace(hold, until=now + seconds)
+        if renewed.until < hold.until:
+            self._scheduler.wake()  # the loop may sleep for longer
         return renewed
 
     def release(self, hold_id: str) -> Hold:
@@ -95,10 +104,21 @@ class Holds:
         return hold
 
     def expire(self, now: float) -> tuple[Hold, ...]:
-        """End the holds whose time is over, and return them, sorted by that time."""
+        """End the holds whose time is over; return all that ended so since the last call, sorted by that time."""
         self._ended = deque((h for h in self._ended if now - (h.ended_at or now) < ENDED_SECONDS), MAX_ENDED)
+        self._lapse(now)
+        told, self._untold = tuple(self._untold), []
+        return told
+
+    def lapse(self, now: float) -> None:
+        """End the holds whose time is over, for whoever asks before the loop has come to it; it will want to know."""
+        if self._lapse(now):
+            self._scheduler.wake()
+
+    def _lapse(self, now: float) -> bool:
         over = sorted((h for h in self._live.values() if h.until <= now), key=lambda h: h.until)
-        return tuple(self._end(hold, "its time was over", now) for hold in over)
+        self._untold += [self._end(hold, OVER, now) for hold in over]
+        return bool(over)
 
     def next_expiry(self) -> float | None:
         """Return when the next hold's time is over; None = there is no hold."""
@@ -119,7 +139,9 @@ class Holds:
             self._keep(page, hold, now)
 
     def closed(self, page: Page, now: float) -> None:
-        """The model is gone without having been asked: its holds ask for it again."""
+        """The model is gone without having been asked: its holds ask for it again, if anybody still may."""
+        if page.limits is None:
+            self.end(page.held, REMOVED, now)
         for hold in self._of(page.held):
             self._wait(page, hold, now)
             self._scheduler.rest(page)
@@ -153,6 +175,7 @@ class Holds:
         if hold.id in page.held:
             page.held.discard(hold.id)
             page.last_used = self._scheduler.clock()
+            page.served += 1
             self._scheduler.rest(page)
         else:
             page.pending.discard(hold.id)
