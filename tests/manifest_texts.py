@@ -93,6 +93,9 @@ class PlainEngine:
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         return None
 
+    def api_key(self, spec: LaunchSpec) -> str | None:
+        return None
+
     def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
         return None
 

@@ -79,6 +79,13 @@ class Engine(Protocol):
         """Return the name the server expects in `model`, or None to pass the client's name on."""
         ...
 
+    def api_key(self, spec: LaunchSpec) -> str | None:
+        """Return the key the server asks of its clients, or None. May read a file: call it in a worker thread.
+
+        Clients do not know it: the gateway sends it in their place. It is shown nowhere.
+        """
+        ...
+
     def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
         """Return the paths of the data API its server answers (`/v1/embeddings`), or None if nobody can tell."""
         ...

@@ -9,7 +9,7 @@ import httpx
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import placeholders, programs
+from reconciler.engines import api_key, placeholders, programs
 from reconciler.engines.base import Command, Finding, Probe
 from reconciler.engines.command_size import judge
 from reconciler.engines.exits import explain_exit
@@ -92,11 +92,15 @@ class CommandEngine:
 
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         """Ask the health address once. What a real call would be is not known for any program there is."""
-        return await ask_health(base_url, spec.health_path, client)
+        return await ask_health(base_url, spec.health_path, client, self.api_key(spec))
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the client's name is passed on."""
         return None
+
+    def api_key(self, spec: LaunchSpec) -> str | None:
+        """Return what `--api-key`, or a variable that known servers read, states."""
+        return api_key.of(spec)
 
     def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
         """Return None: any program may be behind it."""

@@ -4,6 +4,7 @@ from typing import Final
 
 import httpx
 
+from reconciler.engines import api_key
 from reconciler.engines.base import Probe, Readiness
 
 #: Seconds a health address gets to answer; a server busy loading may be slow, and is asked again.
@@ -20,8 +21,11 @@ def unreachable(error: httpx.HTTPError) -> Probe:
     return Probe(Readiness.LOADING, f"it does not answer in HTTP: {error}")
 
 
-def judge_health(status: int, path: str) -> Probe:
-    """Judge the status code of the health address at `path`."""
+def judge_health(status: int, path: str, key: str | None = None) -> Probe:
+    """Judge the status code of the health address at `path`, which was sent the server's own `key`, if it has one."""
+    if status == 401 and key is not None:
+        hint = "`health:` may name another address"
+        return Probe(Readiness.FAILED, f"it answers {path} with 401 although it was sent its own key; {hint}")
     if status in (401, 403):
         return Probe(Readiness.READY, f"it answers {path} with {status}: it is up and wants a key")
     if 200 <= status < 400:
@@ -32,10 +36,13 @@ def judge_health(status: int, path: str) -> Probe:
     return Probe(Readiness.FAILED, f"it answers {path} with {status}{hint}")
 
 
-async def ask_health(base_url: str, path: str, client: httpx.AsyncClient) -> Probe:
-    """GET the health address once. Never raises for a dead or odd server."""
+async def ask_health(base_url: str, path: str, client: httpx.AsyncClient, key: str | None = None) -> Probe:
+    """GET the health address once, with the server's own `key`. Never raises for a dead or odd server."""
+    headers = api_key.headers(key)
     try:
-        response = await client.get(base_url + path, timeout=HEALTH_TIMEOUT, follow_redirects=False)
+        response = await client.get(
+            base_url + path, headers=headers, timeout=HEALTH_TIMEOUT, follow_redirects=False
+        )
     except httpx.HTTPError as error:
         return unreachable(error)
-    return judge_health(response.status_code, path)
+    return judge_health(response.status_code, path, key)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import anyio.to_thread
 import httpx
 
 from reconciler.core.launch import LaunchSpec, Role
@@ -16,6 +17,7 @@ from reconciler.engines import (
     llama_build,
     llama_errors,
     llama_estimate,
+    llama_key,
     llama_log,
     llama_problems,
     llama_routes,
@@ -43,7 +45,8 @@ def _hint(missing: str, instead: str = "") -> str:
 
 
 #: What we inherit of these would decide the server's memory, known neither to the estimate nor to the digest.
-_NOT_INHERITED: Final = ("GGML_", "LLAMA_ARG_")
+#: A key of the user's for some server must not become one that this server asks for.
+_NOT_INHERITED: Final = ("GGML_", "LLAMA_ARG_", "LLAMA_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +157,19 @@ class LlamaCpp:
 
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         """Ask the health address; once it says yes, let the model do one token's work."""
-        health = await ask_health(base_url, "/health", client)
+        key = await anyio.to_thread.run_sync(self.api_key, spec)
+        health = await ask_health(base_url, "/health", client, key)
         if health.readiness is not Readiness.READY:
             return health
-        return await call_once(spec.role, base_url, client)
+        return await call_once(spec.role, base_url, client, key)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the server serves one model and ignores the name."""
         return None
+
+    def api_key(self, spec: LaunchSpec) -> str | None:
+        """Return the first of the keys that `--api-key`, `LLAMA_API_KEY` or `--api-key-file` state."""
+        return llama_key.key_of(_filled(spec, spec.port or 0))
 
     def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
         """Return the paths that answer for the model's role: llama.cpp starts in one mode or another."""
@@ -180,7 +188,8 @@ class LlamaCpp:
         client: httpx.AsyncClient,
     ) -> int | None:
         """Return the prompt tokens as the running server counts them, its chat template included."""
-        return await llama_routes.count_tokens(base_url, path, body, client)
+        key = await anyio.to_thread.run_sync(self.api_key, spec)
+        return await llama_routes.count_tokens(base_url, path, body, client, key)
 
     def said(self, log: str) -> Said | None:
         """Return what the buffers of the last start in the log add up to, or None if there are none."""

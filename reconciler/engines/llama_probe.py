@@ -6,6 +6,7 @@ from typing import Any, Final
 import httpx
 
 from reconciler.core.launch import Role
+from reconciler.engines import api_key
 from reconciler.engines.base import Probe, Readiness
 from reconciler.engines.health import unreachable
 
@@ -22,17 +23,23 @@ _CALLS: Final[Mapping[Role, tuple[str, Mapping[str, object]]]] = {
 }
 
 
-async def call_once(role: Role, base_url: str, client: httpx.AsyncClient) -> Probe:
-    """Make the smallest call that `role` allows. Never raises for a dead server."""
+async def call_once(role: Role, base_url: str, client: httpx.AsyncClient, key: str | None = None) -> Probe:
+    """Make the smallest call that `role` allows, with the server's own `key`. Never raises for a dead server."""
     path, body = _CALLS[role]
     try:
-        response = await client.post(base_url + path, json=dict(body), timeout=CALL_TIMEOUT)
+        response = await client.post(
+            base_url + path, json=dict(body), headers=api_key.headers(key), timeout=CALL_TIMEOUT
+        )
     except httpx.HTTPError as error:
         return unreachable(error)
     if response.is_success:
         return Probe(Readiness.READY)
     if response.status_code in (401, 403):
-        return Probe(Readiness.READY, "it wants a key (`--api-key`): clients must send it")
+        # Requests are sent with the key that the launch states; they would all be refused like this one.
+        hint = (
+            "state it as `args: [--api-key, KEY]`" if key is None else "it does not take the one it was given"
+        )
+        return Probe(Readiness.FAILED, f"it wants a key: {hint}")
     detail = f"{path} answers {response.status_code}: {_message(response)}"
     if response.status_code in (429, 503):
         return Probe(Readiness.LOADING, detail)

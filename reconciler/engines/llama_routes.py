@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
 
 from reconciler.core.launch import LaunchSpec, Role
+from reconciler.engines import api_key
 
 _GENERATION: Final = frozenset(
     {
@@ -42,62 +44,73 @@ def serves(spec: LaunchSpec) -> frozenset[str]:
 
 
 async def count_tokens(
-    base_url: str, path: str, body: Mapping[str, object], client: httpx.AsyncClient
+    base_url: str, path: str, body: Mapping[str, object], client: httpx.AsyncClient, key: str | None = None
 ) -> int | None:
     """Return the prompt tokens of a request, or None if the server does not tell. Never raises for a dead server.
 
+    `key` is the one that the server asks for.
     Of a completion with several prompts, each answered for itself, it is the longest that counts.
     """
+    server = _Server(base_url, client, key)
     if path == "/v1/completions":
-        return await _count_prompts(base_url, body.get("prompt"), client)
+        return await _count_prompts(server, body.get("prompt"))
     if path not in _COUNTS:
         return None
-    answer = await _post(base_url + _COUNTS[path], body, client)
+    answer = await server.post(_COUNTS[path], body)
     tokens = answer.get("input_tokens")
     if isinstance(tokens, int):
         return tokens
-    return await _count_rendered(base_url, body, client) if path == "/v1/chat/completions" else None
+    return await _count_rendered(server, body) if path == "/v1/chat/completions" else None
 
 
-async def _count_rendered(base_url: str, body: Mapping[str, object], client: httpx.AsyncClient) -> int | None:
+async def _count_rendered(server: "_Server", body: Mapping[str, object]) -> int | None:
     """Count as older servers can: render the template, then count the text."""
-    prompt = (await _post(base_url + "/apply-template", body, client)).get("prompt")
-    return await _count_text(base_url, prompt, client) if isinstance(prompt, str) else None
+    prompt = (await server.post("/apply-template", body)).get("prompt")
+    return await _count_text(server, prompt) if isinstance(prompt, str) else None
 
 
-async def _count_prompts(base_url: str, prompt: object, client: httpx.AsyncClient) -> int | None:
+async def _count_prompts(server: "_Server", prompt: object) -> int | None:
     several = isinstance(prompt, list) and not any(isinstance(part, int) for part in prompt)
     prompts: list[object] = prompt if several and isinstance(prompt, list) else [prompt]
     if not 0 < len(prompts) <= _MOST_PROMPTS:
         return None
     longest = 0
     for one in prompts:
-        tokens = await _count_text(base_url, one, client)
+        tokens = await _count_text(server, one)
         if tokens is None:
             return None
         longest = max(longest, tokens)
     return longest
 
 
-async def _count_text(base_url: str, text: object, client: httpx.AsyncClient) -> int | None:
+async def _count_text(server: "_Server", text: object) -> int | None:
     """Count one prompt as completions take it: marks in the text are marks, and a beginning is put before it."""
     if isinstance(text, list) and all(isinstance(part, int) for part in text):
         return len(text)
     if not isinstance(text, str | list):
         return None
     asked = {"content": text, "add_special": True, "parse_special": True}
-    tokens = (await _post(base_url + "/tokenize", asked, client)).get("tokens")
+    tokens = (await server.post("/tokenize", asked)).get("tokens")
     return len(tokens) if isinstance(tokens, list) else None
 
 
-async def _post(url: str, body: Mapping[str, object], client: httpx.AsyncClient) -> dict[str, Any]:
-    """Return the JSON object that is answered, empty if none is."""
-    # Written in ASCII: half a surrogate pair in a client's text has no UTF-8.
-    data = json.dumps(body).encode()
-    headers = {"content-type": "application/json"}
-    try:
-        response = await client.post(url, content=data, headers=headers, timeout=COUNT_SECONDS)
-        answer: Any = response.json() if response.is_success else None
-    except (httpx.HTTPError, ValueError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Who is asked."""
+
+    base_url: str
+    client: httpx.AsyncClient
+    key: str | None = field(repr=False)
+
+    async def post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
+        """Return the JSON object that is answered, empty if none is."""
+        # Written in ASCII: half a surrogate pair in a client's text has no UTF-8.
+        data = json.dumps(body).encode()
+        headers = {b"content-type": b"application/json", **api_key.headers(self.key)}
+        url = self.base_url + path
+        try:
+            response = await self.client.post(url, content=data, headers=headers, timeout=COUNT_SECONDS)
+            answer: Any = response.json() if response.is_success else None
+        except (httpx.HTTPError, ValueError):
+            return {}
+        return answer if isinstance(answer, dict) else {}

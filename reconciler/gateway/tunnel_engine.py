@@ -181,5 +181,7 @@ async def _connect(endpoint: Endpoint) -> EngineSide:
 def _head(endpoint: Endpoint, path: bytes, headers: Headers) -> bytes:
     host = urlsplit(endpoint.base_url).netloc.encode()
     own: Headers = [(b"host", host), (b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
+    if endpoint.authorization is not None:
+        own.append((b"authorization", endpoint.authorization.encode()))
     lines = [b"%b: %b\r\n" % header for header in (*own, *kept(headers, NOT_FORWARDED))]
     return b"GET %b HTTP/1.1\r\n%b\r\n" % (path, b"".join(lines))

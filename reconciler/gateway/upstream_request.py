@@ -57,6 +57,9 @@ def head_of(outgoing: Outgoing, endpoint: Endpoint) -> bytes:
         b"%b %b HTTP/1.1\r\nhost: %b\r\n"
         % (outgoing.method.encode(), outgoing.path, address_of(endpoint.base_url)[2])
     ]
+    # Here, and not among the headers of the request: those are looked at in more places than need to know it.
+    if endpoint.authorization is not None:
+        parts.append(b"authorization: %b\r\n" % endpoint.authorization.encode())
     parts += [b"%b: %b\r\n" % header for header in outgoing.headers]
     length = len(outgoing.body) if isinstance(outgoing.body, Body) else outgoing.length
     if length is None:

@@ -1,6 +1,6 @@
 """What is said about leases: bounds, admission, addresses, refusals. Values only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 #: Seconds after which a client that met a full or slow queue may try again.
@@ -41,6 +41,8 @@ class Endpoint:
     base_url: str
     #: Name to put into the `model` field of requests; None = leave the client's.
     upstream_model: str | None = None
+    #: Value of `Authorization` that its server asks for; None = it asks for none. Never shown, nor told to clients.
+    authorization: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

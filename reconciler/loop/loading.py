@@ -15,7 +15,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Event, Failed, Ready
 from reconciler.core.memory import Said
 from reconciler.core.types import Load, ModelSpec
-from reconciler.engines import registry
+from reconciler.engines import api_key, registry
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import HostError, PortOwner, Ports
@@ -191,7 +191,7 @@ class Loader:
         """
         with anyio.CancelScope(shield=True):
             launch.ready, launch.loaded_at = True, self._hands.clock()
-            self.serve(launch, spec)
+            await self.serve(launch, spec)
             await self._hands.keeper.keep(self._hands.store.put_launch(_record(launch)))
             await anyio.to_thread.run_sync(self._hands.host.serving, launch.process, launch.id)
             await self._hands.observer.measure(launch, self._hands.clock())
@@ -201,11 +201,14 @@ class Loader:
         """Return what the log says the model took. Blocks."""
         return registry.get(spec.engine).said("\n".join(self._hands.host.logs.tail(launch.model, SAID_LINES)))
 
-    def serve(self, launch: Launch, spec: LaunchSpec) -> None:
+    async def serve(self, launch: Launch, spec: LaunchSpec) -> None:
         """Send requests for a model to this launch from now on; first those that wait."""
+        engine = registry.get(spec.engine)
+        key = await anyio.to_thread.run_sync(engine.api_key, spec)
+        authorization = None if key is None else api_key.bearer(key)
+        endpoint = Endpoint(launch.model, launch.base_url, engine.upstream_model(spec), authorization)
         self._hands.launches.serve(launch)
-        upstream = registry.get(spec.engine).upstream_model(spec)
-        self._hands.book.open(Endpoint(launch.model, launch.base_url, upstream), self._hands.clock())
+        self._hands.book.open(endpoint, self._hands.clock())
 
     async def _undo(self, launch: Launch | None) -> Event:
         """End what a failed load has started. Shielded: a process half ended would be nobody's any more."""

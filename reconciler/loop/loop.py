@@ -191,7 +191,7 @@ class Loop:
             self._watch_soon(launch)
             spec = specs.get(launch.model)
             if launch.ready and spec is not None and self._launches.serving(launch.model) is None:
-                self._loader.serve(launch, spec)
+                await self._loader.serve(launch, spec)
 
     async def _turn(self) -> float | None:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""

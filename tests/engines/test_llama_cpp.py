@@ -159,10 +159,11 @@ def test_the_servers_memory_does_not_hang_on_variables_of_ours(server: str) -> N
             "LLAMA_ARG_UBATCH": "9",
             "GGML_CUDA_ENABLE_UNIFIED_MEMORY": "1",
             "LLAMA_API_KEY": "k",
+            "LLAMA_CACHE": "/c",
             "HOME": "/h",
         }
         environment = child_environment(ours, made, {})
-        assert environment.keys() & ours.keys() == {"LLAMA_API_KEY", "HOME"}
+        assert environment.keys() & ours.keys() == {"LLAMA_CACHE", "HOME"}
         # What the model's own `env` states stays.
         assert (environment["LLAMA_ARG_CACHE_RAM"], environment["GGML_X"]) == ("7", "1")
 
@@ -210,7 +211,7 @@ PROBES = [
     (server_that(503, 200), Readiness.LOADING, "503"),
     (server_that(200, 200), Readiness.READY, ""),
     (server_that(200, 503), Readiness.LOADING, "why"),
-    (server_that(200, 401), Readiness.READY, "key"),
+    (server_that(200, 401), Readiness.FAILED, "args: [--api-key, KEY]"),
     (server_that(200, 500), Readiness.FAILED, "why"),
     (server_that(200, 400, "Pooling type 'none'"), Readiness.FAILED, "args: [--pooling, mean]"),
 ]

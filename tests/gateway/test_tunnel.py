@@ -100,8 +100,9 @@ class Tunnelled:
             writer.write(self.answer)
             await self.sides.put(Side(head, reader, writer))
 
-    def load(self, model: str = "chat", port: int | None = None) -> None:
-        self.book.open(Endpoint(model, f"http://127.0.0.1:{port or self.engine}"), time.monotonic())
+    def load(self, model: str = "chat", port: int | None = None, key: str | None = None) -> None:
+        endpoint = Endpoint(model, f"http://127.0.0.1:{port or self.engine}", authorization=key)
+        self.book.open(endpoint, time.monotonic())
 
     def publish(self, limits: RequestLimits | None = None, **settings: Any) -> None:
         made = snapshot(
@@ -174,7 +175,7 @@ async def tunnelled(idle_seconds: float = 60) -> AsyncIterator[Tunnelled]:
 async def test_the_handshake_goes_to_the_engine_without_what_is_between_client_and_gateway() -> None:
     async with tunnelled() as t:
         t.publish(api_keys=(ApiKey("CANARY"),), origins=("https://chat.lan",))
-        t.load("org/big")
+        t.load("org/big", key="Bearer own")
         secrets = ["Authorization: Bearer CANARY", "Cookie: a=CANARY", "Origin: https://chat.lan"]
         sent = handshake("/upstream/org%2Fbig/a%2Fb/ws?x=%2F&y=1+2", *secrets, "Sec-WebSocket-Protocol: chat")
         async with await t.raw(sent) as stream:
@@ -186,6 +187,7 @@ async def test_the_handshake_goes_to_the_engine_without_what_is_between_client_a
             assert [line for line in lines if line.startswith(b"connection")] == [b"connection: upgrade"]
             for line in (
                 b"upgrade: websocket",
+                b"authorization: bearer own",
                 b"sec-websocket-protocol: chat",
                 b"sec-websocket-version: 13",
             ):

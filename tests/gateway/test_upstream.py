@@ -494,3 +494,16 @@ async def test_a_reader_who_does_not_read_stops_the_engine() -> None:
                 if taken > stopped + 4 * HELD_BYTES:
                     break
         await wait_for_async(lambda: server.ends == 1, 5, "the engine to see that nobody reads any more")
+
+
+async def test_an_engine_is_sent_its_own_key_and_never_a_clients() -> None:
+    async with served(answering(OK)) as (server, pool):
+        endpoint = Endpoint("chat", server.endpoint.base_url, authorization="Bearer own")
+        sent = [(b"Authorization", b"Bearer clients"), (b"x-api-key", b"clients")]
+        outgoing = build_request(endpoint, b"/v1/x", sent, b"{}")
+        async with pool.exchange(
+            endpoint, outgoing, first_byte=9.0, chunk=None, abort=lambda: None
+        ) as incoming:
+            assert incoming.status == 200
+        assert server.requests[0].count(b"Bearer own") == 1
+        assert b"clients" not in server.requests[0]

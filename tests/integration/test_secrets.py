@@ -121,6 +121,23 @@ def test_an_engine_that_logs_its_secrets_does_not_have_them_shown(manager: Manag
     assert words(manager) == raw
 
 
+def test_an_engine_with_a_key_of_its_own_is_sent_it_in_place_of_the_clients(manager: Manager) -> None:
+    (manager.root / "keys").write_text("CANARY-client\n")
+    manager.write(
+        {"chat": manager.fake("chat", "--api-key", OWN[0], health="/v1/models")},
+        gateway={"api_keys": {"file": str(manager.root / "keys")}},
+    )
+    manager.start()
+    manager.client.headers.update(auth("CANARY-client"))
+    shown = [manager.client.post(CHAT, json={"model": "chat"})]
+    shown.append(manager.client.get("/upstream/chat/v1/models"))
+    assert [answer.status_code for answer in shown] == [200, 200]
+    shown += [manager.client.get(f"/api/v1/{name}") for name in CONTROL]
+    assert "CANARY" not in "\n".join(answer.text + repr(answer.headers) for answer in shown)
+    assert manager.stop() == 0
+    assert words(manager) == []
+
+
 def files(directory: Path) -> list[Path]:
     """Return the files below a directory, sorted."""
     return [path for path in sorted(directory.rglob("*")) if path.is_file()]
