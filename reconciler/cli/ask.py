@@ -47,8 +47,8 @@ def carry_out(loop: LoopClient, name: str, verb: Verb, *, timeout: float) -> str
     while True:
         status = loop.status()
         now = find_model(status, name)
-        if _done(now, verb):
-            return _outcome(model, verb)
+        if _done(now, verb) or (verb == "evict" and _gone(now, model)):
+            return _outcome(model, now, verb)
         if reason := _refused(
             now, model, verb, heard=status["observation"] >= before["observation"] + _HEARD
         ):
@@ -77,11 +77,25 @@ def _done(model: Json, verb: Verb) -> bool:
     return model["pid"] is None and model["state"] not in ("loading", "evicting")
 
 
-def _outcome(before: Json, verb: Verb) -> str:
+def _gone(now: Json, before: Json) -> bool:
+    """Whether the process that was to go is gone, though the model may be on its way back for others by now."""
+    return before["pid"] is not None and now["pid"] != before["pid"] and now["state"] != "evicting"
+
+
+def _outcome(before: Json, now: Json, verb: Verb) -> str:
     """Return what has come of it; an evict is told apart from one that had nothing to do."""
     if verb == "load":
         return f"{before['name']} is ready"
-    return f"{before['name']} was {'not loaded' if _done(before, 'evict') else 'unloaded'}"
+    if _done(before, "evict"):
+        return f"{before['name']} was not loaded"
+    return f"{before['name']} was unloaded{_and_again(now)}"
+
+
+def _and_again(now: Json) -> str:
+    """Return that the model comes back, and for whom, or an empty text if it does not."""
+    if count := now["waiting"]:
+        return f", and is loaded again for {count} waiting request{'s' if count != 1 else ''}"
+    return "" if _done(now, "evict") else ", and is loaded again"
 
 
 def _goes_on(name: str, verb: Verb) -> str:
@@ -96,7 +110,7 @@ def _refused(now: Json, before: Json, verb: Verb, *, heard: bool) -> str:
     verdict = now["verdict"]
     if verb == "evict":
         stays = verdict and verdict["outcome"] == "keep" and heard and not now["active"]
-        return verdict_text(now) if stays else ""
+        return verdict_text(now) if stays and now["state"] != "evicting" else ""
     if now["failures"] > before["failures"]:
         return one_line(now["last_error"]) or "it failed to start; see: reconcile logs " + now["name"]
     final = verdict and verdict["outcome"] in ("blocked", "cold") and verdict["reason"] in _FINAL

@@ -420,6 +420,28 @@ def test_evict_waits_until_the_process_is_gone(
     assert said.err == "embed is ready (InUse); loading coder\n"
 
 
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ({"state": "loading", "pid": None, "waiting": 2}, ", and is loaded again for 2 waiting requests"),
+        ({"state": "loading", "pid": 99, "waiting": 1}, ", and is loaded again for 1 waiting request"),
+        ({"state": "cold", "pid": None, "waiting": 3}, ", and is loaded again for 3 waiting requests"),
+        ({"state": "ready", "pid": 99}, ", and is loaded again"),
+    ],
+)
+def test_evict_has_succeeded_though_others_have_the_model_loaded_again(
+    after: dict[str, Any], told: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan that keeps it then means the new process."""
+    kept = verdict("keep", "Loading", "being loaded")
+    stopping = with_model("embed", 44, state="evicting", pid=None, waiting=2, active=0, verdict=kept)
+    back = with_model("embed", 45, active=0, verdict=kept, **after)
+    loop.documents("GET /api/v1/status", status_document(), with_model("embed", 43), stopping, back)
+    loop.documents("POST /api/v1/models/embed/evict", {})
+    assert main(["evict", "embed", "--state-dir", str(state)]) == 0
+    assert capsys.readouterr().out == f"embed was unloaded{told}\n"
+
+
 def test_evict_of_a_model_that_is_not_loaded_says_so(
     loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
