@@ -173,6 +173,28 @@ def test_explain_of_a_model_evicted_by_hand_says_so() -> None:
     assert f"  why          Dismissed: {detail}\n" in explain_text(document, "vision")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "reason", "retry_in", "again"),
+    [
+        ("cold", "NotWanted", 0.0, "; tried again at the next request"),
+        ("cold", "NotWanted", 0.04, "; tried again at the next request"),
+        ("cold", "NotWanted", None, "; tried again at the next request"),
+        ("cold", "NotWanted", 45.0, "; tried again at the next request, in 45s at the earliest"),
+        ("blocked", "BackingOff", 45.0, "; tried again in 45s"),
+        ("load", "Warm", 0.0, "; tried again now"),
+        ("blocked", "InsufficientMemory", None, ""),
+    ],
+)
+def test_explain_says_when_a_failed_model_is_tried_again(
+    outcome: str, reason: str, retry_in: float | None, again: str
+) -> None:
+    verdict = {"model": "flaky", "outcome": outcome, "reason": reason, "detail": "", "size": 1}
+    document = with_facts(
+        "flaky", verdict={**verdict, "retry_in": retry_in}, retry_in=retry_in, last_error="exit 1"
+    )
+    assert f"  failures     3 in a row, the last: exit 1{again}\n" in explain_text(document, "flaky")
+
+
 def test_a_model_that_served_nothing_was_not_used() -> None:
     document = with_facts("chat", served=0, idle=840.0)
     row = next(line for line in status_text(document).splitlines() if line.startswith("chat "))

@@ -20,6 +20,10 @@ from reconciler.render.units import size, span
 _REPEATERS: Final = ("failures", "condition")
 #: Characters from which on a text is not repeated.
 _LONG: Final = 16
+#: Seconds that would be shown as none at all.
+SOON: Final = 0.05
+#: Why a model is not in memory that comes back when somebody asks for it, and not before.
+_UNASKED: Final = ("NotWanted", "Dismissed")
 
 
 def explain_text(status: Json, name: str, *, colour: bool = False) -> str:
@@ -131,5 +135,16 @@ def _failures(model: Json) -> str:
     if not model["failures"]:
         return ""
     error = f", the last: {one_line(model['last_error'])}" if model["last_error"] else ""
-    again = f"; tried again in {span(model['retry_in'])}" if model["retry_in"] is not None else ""
-    return f"{model['failures']} in a row{error}{again}"
+    again = _again(model)
+    return f"{model['failures']} in a row{error}{f'; tried again {again}' if again else ''}"
+
+
+def _again(model: Json) -> str:
+    """Return when a model is tried again after a failure; nobody tries one that nobody wants."""
+    verdict, wait = model["verdict"], model["retry_in"]
+    due = wait is None or wait < SOON
+    if verdict and verdict["outcome"] == "cold" and verdict["reason"] in _UNASKED:
+        return "at the next request" if due else f"at the next request, in {span(wait)} at the earliest"
+    if wait is None:
+        return ""
+    return "now" if due else f"in {span(wait)}"
