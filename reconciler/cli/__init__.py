@@ -40,12 +40,12 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         code = make_app()(list(argv) if argv is not None else None)
     except CycloptsError as error:
-        note(f"error: {_mistyped_verb(argv) or error}\nsee: reconcile --help")
+        note(f"error: {_mistyped_verb(argv) or error}\n{_see(argv)}")
         return USAGE
     except CliError as error:
         note(f"{error.prefix}{error}")
         if isinstance(error, UsageError):
-            note("see: reconcile --help")
+            note(_see(argv))
         return error.code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -57,11 +57,23 @@ def _run(argv: Sequence[str] | None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _see(argv: Sequence[str] | None) -> str:
+    """Return where the right usage stands: that of the verb, where there is one."""
+    from reconciler.cli.run import VERBS
+
+    verb = _first_word(argv)
+    return f"see: reconcile {verb} --help" if verb in VERBS else "see: reconcile --help"
+
+
+def _first_word(argv: Sequence[str] | None) -> str:
+    return next(iter(sys.argv[1:] if argv is None else argv), "-")
+
+
 def _mistyped_verb(argv: Sequence[str] | None) -> str | None:
     """Return what is wrong with a first word that was taken for a path: the fault is there, not in what follows it."""
     from reconciler.cli.run import VERBS, mistyped
 
-    word = next(iter(sys.argv[1:] if argv is None else argv), "-")
+    word = _first_word(argv)
     return None if word.startswith("-") or word in VERBS else mistyped(word)
 
 
@@ -133,7 +145,9 @@ def make_app() -> "App":
         stop,
     )
     for place, verb in enumerate(verbs):
-        app.command(verb, sort_key=place, help_epilogue=_epilogue(verb.__name__))
+        # What the library makes of `*command` is `[ARGS...]`, and says nothing of the dashes.
+        usage = "reconcile hold [OPTIONS] MODEL [-- COMMAND...]" if verb is hold else None
+        app.command(verb, sort_key=place, help_epilogue=_epilogue(verb.__name__), usage=usage)
     return app
 
 

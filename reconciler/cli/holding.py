@@ -1,6 +1,7 @@
 """A lease from the command line: begun, waited for, kept while a command runs, and given back whatever happens."""
 
 import os
+import pwd
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ from typing import Any, Final
 from reconciler.cli.ask import progress, readable_status
 from reconciler.cli.client import LoopClient, NotRunningError, RefusedError
 from reconciler.cli.names import find_model
-from reconciler.cli.output import CliError, note
+from reconciler.cli.output import CliError, UsageError, note
 
 POLL: Final = 0.1
 #: Share of a lease's time after which it is renewed, and the longest pause, in seconds: the loop may be restarted.
@@ -27,12 +28,24 @@ Lease = dict[str, Any]
 
 def default_owner() -> str:
     """Return who holds a lease where nothing else is said."""
-    return f"{os.environ.get('USER') or os.getuid()}, pid {os.getpid()}"
+    return f"{os.environ.get('USER') or _login()}, pid {os.getpid()}"
+
+
+def _login() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container, maybe
+        return f"uid {os.getuid()}"
 
 
 def begin(loop: LoopClient, name: str, duration: str, owner: str) -> Lease:
     """Ask for a lease on a model, by name or alias. Raises CliError."""
-    return loop.call("POST", "/api/v1/leases", {"model": name, "owner": owner, "for": duration})
+    try:
+        return loop.call("POST", "/api/v1/leases", {"model": name, "owner": owner, "for": duration})
+    except RefusedError as error:
+        if error.kind != "invalid_lease":
+            raise
+        raise UsageError(str(error).replace("`for`", "--for")) from error
 
 
 def until_held(loop: LoopClient, lease: Lease, duration: str, timeout: float) -> Lease:

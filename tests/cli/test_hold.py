@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -183,9 +184,41 @@ def test_refused(
 
 
 def test_the_loops_refusal_is_told(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    loop.error(POST, 400, "`for` is not a duration")
-    assert run(state, "coder", "--for", "soon") == 1
-    assert capsys.readouterr().err == "error: `for` is not a duration\n"
+    loop.error(POST, 409, "coder can never fit")
+    assert run(state, "coder") == 1
+    assert capsys.readouterr().err == "error: coder can never fit\n"
+
+
+def test_a_time_that_is_none_is_told_by_the_name_of_the_option(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = {"message": '`for`: "soon" is not a duration: write 30m', "type": "t", "code": "invalid_lease"}
+    loop.routes[POST] = lambda: (400, {"error": error})
+    assert run(state, "coder", "--for", "soon") == 64
+    assert capsys.readouterr().err == (
+        'error: --for: "soon" is not a duration: write 30m\nsee: reconcile hold --help\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("user", "known", "owner"),
+    [("ann", True, "ann"), ("", True, "login"), (None, True, "login"), (None, False, "uid 4321")],
+)
+def test_the_owner_is_called_as_people_know_them(
+    user: str | None, known: bool, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def getpwuid(uid: int) -> SimpleNamespace:
+        if not known:
+            raise KeyError(uid)
+        return SimpleNamespace(pw_name="login")
+
+    monkeypatch.setattr("os.getuid", lambda: 4321)
+    monkeypatch.setattr("pwd.getpwuid", getpwuid)
+    if user is None:
+        monkeypatch.delenv("USER", raising=False)
+    else:
+        monkeypatch.setenv("USER", user)
+    assert holding.default_owner() == f"{owner}, pid {os.getpid()}"
 
 
 def test_release(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:

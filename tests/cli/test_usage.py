@@ -67,7 +67,8 @@ def test_usage_errors_exit_64(
     said = capsys.readouterr()
     assert said.out == ""
     assert message in said.err
-    assert said.err.endswith("see: reconcile --help\n")
+    verb = f"{argv[0]} " if argv[0] in VERBS else ""
+    assert said.err.endswith(f"see: reconcile {verb}--help\n")
 
 
 @pytest.mark.parametrize("verb", [["budget"], ["measure", "chat"], ["status"], ["--dry-run"], ["doctor"]])
@@ -106,6 +107,13 @@ def test_a_path_that_only_a_revision_has_is_no_mistyped_command(
     monkeypatch.chdir(tmp_path)
     assert main(["--dry-run", "--rev", "HEAD", "desk", "--state-dir", str(tmp_path / "s")]) == 1
     assert "neither" not in capsys.readouterr().err
+
+
+def test_the_usage_of_hold_says_where_the_command_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["hold", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Usage: reconcile hold [OPTIONS] MODEL [-- COMMAND...]\n" in text
+    assert "ARGS" not in text
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
