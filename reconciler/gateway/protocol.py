@@ -46,6 +46,8 @@ class GatewayProtocol(EndingProtocol):
         #: Bytes received of a head that is not complete.
         self._head_bytes = 0
         self._head_is_new = False
+        #: Bytes that the parser is being fed.
+        self._fed = 0
         self._upgrade: Upgrade | None = None
         #: The parser stopped, or is about to, before the body of a request whose wish to upgrade is ignored.
         self._stopped = False
@@ -94,13 +96,16 @@ class GatewayProtocol(EndingProtocol):
         while data and not self._deaf:
             if self._upgrade is not None:
                 self._upgrade.early(data)
-                return
+                break
             self._head_is_new = False
             data = self._parse(data)
         self._watch_reading()
+        if self.flow.read_paused:
+            self._watch_presence()
 
     def _parse(self, data: bytes) -> bytes:
         """Feed the parser; return what it left unread after a wish to upgrade."""
+        self._fed = len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -146,13 +151,14 @@ class GatewayProtocol(EndingProtocol):
 
     def _check_head(self) -> bool:
         """Return whether the body is in chunks; raise `ApiError` for a head that is not taken."""
-        size, coded = len(self.url), 0
-        for name, value in self.headers:
-            size += len(name) + len(value) + 4
-            if name == b"transfer-encoding":
-                coded += 1 if value.lower() == b"chunked" else 2
-        if size > self.limits.head_bytes:
-            raise too_large(self.limits.head_bytes)
+        if not self._head_is_new or self._fed > self.limits.head_bytes:  # else it cannot be too large
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self.limits.head_bytes:
+                raise too_large(self.limits.head_bytes)
+        coded = 0
+        if b"transfer-encoding" in dict(self.headers):
+            values = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+            coded = 1 if values == [b"chunked"] else 2
         version = self.parser.get_http_version()
         if (version != "1.1" and (version != "1.0" or coded)) or coded > 1:
             raise ApiError("invalid_http", "only HTTP/1.1 with a body as it is, or in chunks, is spoken here")

@@ -8,13 +8,13 @@ from urllib.parse import unquote
 
 import httptools
 from starlette.types import Scope
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.protocol_config import GatewayConfig
 from reconciler.gateway.protocol_cycle import CYCLE, Cycle
+from reconciler.gateway.protocol_flow import Flow
 from reconciler.gateway.protocol_resume import new_parser
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
@@ -42,7 +42,7 @@ class HttpProtocol(asyncio.Protocol):
         self.connections: set[asyncio.Protocol] = server_state.connections  # type: ignore[assignment]
         self.parser: Any = new_parser(self)
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
-        self.flow: FlowControl = None  # type: ignore[assignment]
+        self.flow: Flow = None  # type: ignore[assignment]
         self.server: tuple[str, int | None] | None = None
         self.client: tuple[str, int] | None = None
         #: The newest request; None before the first.
@@ -63,7 +63,7 @@ class HttpProtocol(asyncio.Protocol):
         """Begin."""
         self.connections.add(self)
         self.transport = transport = cast("asyncio.Transport", transport)
-        self.flow = FlowControl(transport)
+        self.flow = Flow(transport)
         self.server = get_local_addr(transport)
         self.client = get_remote_addr(transport)
 
@@ -82,7 +82,7 @@ class HttpProtocol(asyncio.Protocol):
         self.parser = None
 
     def eof_received(self) -> None:
-        """Close: a client that has ended its direction wants no answer."""
+        """Close: a client that has ended its direction has left."""
 
     def pause_writing(self) -> None:
         """The client takes no more for now."""
@@ -154,8 +154,7 @@ class HttpProtocol(asyncio.Protocol):
         }
         if self._answered is None:
             self._start(cycle, scope)
-        else:
-            self.flow.pause_reading()
+        else:  # read on: a client that leaves is seen only by reading
             self.pipeline.append((cycle, scope))
 
     def on_body(self, data: bytes) -> None:

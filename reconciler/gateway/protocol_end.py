@@ -14,8 +14,12 @@ from uvicorn.server import ServerState
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.protocol_base import HttpProtocol
 from reconciler.gateway.protocol_config import GatewayConfig, raw_error
+from reconciler.gateway.protocol_flow import has_left
 
 log = structlog.get_logger(__name__)
+
+#: Seconds between two looks whether a client is still there that is not read from.
+PRESENCE_SECONDS: Final = 1.0
 
 #: macOS: bytes in a socket's send queue.
 SO_NWRITE: Final = 0x1024
@@ -72,12 +76,47 @@ class EndingProtocol(HttpProtocol):
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._end_timer: asyncio.TimerHandle | None = None
+        self._presence_timer: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of everything: a timer that stays would keep all this in memory until it is due."""
         self.rules.refused.discard(self)
         self._cancel_timers()
         super().connection_lost(exc)
+
+    # --- clients that leave ---
+
+    def eof_received(self) -> None:
+        """End the requests of a client that ended its direction, and say so in case it is still there.
+
+        Hanging up and ending one direction look the same from here until something is sent. Most clients hang up,
+        and a model that computes for nobody costs everybody, so both count as leaving.
+        """
+        cycle = self._answered
+        if cycle is None or cycle.response_complete or self._deaf:
+            return
+        silent = cycle.response_started
+        cycle.leave()
+        if not silent and not self.transport.is_closing():
+            text = "the client ended its side of the connection before it had its answer, which counts as leaving"
+            self.transport.write(raw_error(ApiError("invalid_http", text)))
+        if self.transport.get_write_buffer_size():
+            self._watch_writing()
+
+    def _watch_presence(self) -> None:
+        """Look from time to time whether the client is there, as long as it is not read from."""
+        if self._presence_timer is None:
+            self._presence_timer = self.loop.call_later(PRESENCE_SECONDS, self._look_for_client)
+
+    def _look_for_client(self) -> None:
+        self._presence_timer = None
+        if self.transport.is_closing() or not self.flow.read_paused:
+            return
+        if has_left(self.transport):
+            self.eof_received()
+            self.transport.close()
+        else:
+            self._watch_presence()
 
     def shutdown(self) -> None:
         """End in order: at once what is idle or refused, after its answer what is not."""
@@ -166,7 +205,7 @@ class EndingProtocol(HttpProtocol):
 
     def _cancel_timers(self) -> None:
         self._cancel_read_timer()
-        for timer in (self._write_timer, self._end_timer):
+        for timer in (self._write_timer, self._end_timer, self._presence_timer):
             if timer is not None:
                 timer.cancel()
-        self._write_timer = self._end_timer = None
+        self._write_timer = self._end_timer = self._presence_timer = None

@@ -97,6 +97,38 @@ async def test_the_engine_sees_a_client_leave(situation: Situation) -> None:
         await r.idle()
 
 
+@SITUATIONS
+@pytest.mark.parametrize(
+    "ahead",
+    [request(b"", path="/healthz", method="GET"), request(bytes(1 << 20))],
+    ids=["a request", "a body that is not read yet"],
+)
+async def test_so_it_does_when_the_client_had_sent_more_requests(situation: Situation, ahead: bytes) -> None:
+    async with rig() as r, scripted() as engine:
+        r.open(engine.port)
+        stream = await r.raw(request(BODY) + ahead)
+        got = await engine.next()
+        await situation(got, stream)
+        await stream.aclose()
+        await got.left()
+        await r.idle()
+
+
+@pytest.mark.parametrize(
+    "ahead", [b"", request(bytes(1 << 20))], ids=["nothing", "a body that is not read yet"]
+)
+async def test_to_end_one_direction_is_to_leave_and_is_answered(ahead: bytes) -> None:
+    async with rig() as r, scripted() as engine:
+        r.open(engine.port)
+        async with await r.raw(request(BODY) + ahead) as stream:
+            got = await engine.next()
+            await stream.send_eof()
+            await got.left()
+            await r.idle()
+            if not ahead:
+                assert b"counts as leaving" in await receive_all(stream)
+
+
 async def test_a_client_that_does_not_read_can_still_leave() -> None:
     async with rig() as r, scripted() as engine:
         r.open(engine.port)
