@@ -13,7 +13,7 @@ from board_samples import snapshot
 from context_talks import Words, call, cannot, chat_of, say
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
-from reconciler.gateway.context import Budget, budget_of, count_answer, early, fit
+from reconciler.gateway.context import Budget, budget_of, count_answer, early, estimated_tokens, fit
 from reconciler.gateway.context.refusal import COUNTED, too_long
 from reconciler.gateway.context.text import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from reconciler.gateway.error_form import ANTHROPIC
@@ -113,7 +113,7 @@ async def test_prompt_and_answer_together_are_counted_to_the_token(
 async def test_an_engine_that_cannot_count_is_estimated_and_the_error_says_so() -> None:
     asked = call({"messages": [say("user", "x" * 3000)]})
     assert (await fit(asked, Budget(1100), cannot)).call == asked
-    with pytest.raises(ApiError, match=r"1008 in the prompt \(estimated: bytes / 3"):
+    with pytest.raises(ApiError, match=r"1050 in the prompt \(estimated: bytes / 3"):
         await fit(asked, Budget(1000), cannot)
 
 
@@ -134,7 +134,7 @@ async def test_images_are_counted_by_their_figure_and_not_sent_to_the_tokenizer(
     [
         (5000, 100, r"^prompt is too long: \d+ tokens > 4096 maximum"),
         (3000, 3000, r"^input length and `max_tokens` exceed context limit: \d+ \+ 3000 > 4096"),
-        (1, 5000, r"^input length and `max_tokens` exceed context limit: 9 \+ 5000 > 4096"),
+        (1, 5000, r"^input length and `max_tokens` exceed context limit: 51 \+ 5000 > 4096"),
     ],
 )
 async def test_anthropic_clients_find_the_words_they_look_for(words: int, answer: int, match: str) -> None:
@@ -146,6 +146,54 @@ async def test_anthropic_clients_find_the_words_they_look_for(words: int, answer
     assert re.match(match, sent)
     # An agent acts on the first words it knows: one of the two, never both.
     assert ("prompt is too long" in sent) is (answer == 100)
+
+
+#: Tokens of chats with the templates of SmolLM2 and Gemma 3, as llama.cpp counts them.
+MEASURED = [
+    ([say("user", "hi")], 31, 25),
+    ([say("system", "be brief"), say("user", "hi")], 17, 42),
+    ([say("user", "?! :-) ... ok?")], 36, 28),
+    ([say("user", "def f(x):\n    return [i for i in range(x) if i % 2 == 0]\n")], 56, 51),
+    (
+        [m for _ in range(15) for m in (say("user", "a"), say("assistant", "b"))] + [say("user", "c")],
+        226,
+        505,
+    ),
+]
+
+
+@pytest.mark.parametrize(("messages", "smol", "gemma"), MEASURED)
+def test_the_estimate_is_not_below_for_ordinary_chats(
+    messages: list[dict[str, Any]], smol: int, gemma: int
+) -> None:
+    most = max(smol, gemma)
+    for path in (CHAT, MESSAGES):
+        assert most <= estimated_tokens(path, {"messages": messages}) <= most + 50 + 2 * len(messages)
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize(("text", "answer"), [("hi", 5000), ("word " * 9000, 1000)])
+async def test_who_does_as_an_estimate_advises_is_not_refused_again(
+    path: str, text: str, answer: int
+) -> None:
+    """Also where the refusal names only the least that the prompt can be."""
+
+    async def count(path: str, document: Mapping[str, Any]) -> int | None:
+        return 30 + len(document["messages"][0]["content"].split())
+
+    budget = Budget(2048)
+    document = {"messages": [say("user", text)], "max_tokens": answer}
+    with pytest.raises(ApiError) as caught:
+        early(call(document, path), budget)
+    found = re.search(r"(at most|by at least) (\d+) tokens", caught.value.message)
+    assert found
+    if found[1] == "at most":
+        document["max_tokens"] = int(found[2])
+    else:
+        document["messages"] = [say("user", "word " * (9000 - int(found[2])))]
+    for counter in (count, cannot):
+        again = call(document, path)
+        assert (await fit(again, budget, counter)).call == again
 
 
 async def test_the_advice_is_right() -> None:
@@ -231,5 +279,5 @@ async def test_tokens_are_counted_for_those_who_only_ask() -> None:
     )
     for counter in (None, cannot):
         answer, headers = await count_answer(asked, counter)
-        assert headers == [(b"x-reconciler-estimate", b"upper")]
-        assert 5 < answer["input_tokens"] < 40
+        assert headers == [(b"x-reconciler-estimate", b"estimate")]
+        assert 40 < answer["input_tokens"] < 80

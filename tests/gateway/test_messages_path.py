@@ -128,7 +128,7 @@ async def test_tokens_of_a_model_that_is_not_there_are_estimated_and_nothing_is_
             got = await r.post(ASK, COUNT)
             assert got.status_code == 200
             assert 1 < got.json()["input_tokens"] < 100
-            assert got.headers["x-reconciler-estimate"] == "upper"
+            assert got.headers["x-reconciler-estimate"] == "estimate"
             assert (r.book.demands(), r.wakes) == ((), [])
 
 

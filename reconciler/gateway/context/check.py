@@ -52,7 +52,8 @@ def early(call: Call, budget: Budget | None) -> bool:
         return True
     least = _least(call, budget) if _may_be_above(call, left) else 0
     if least > left:
-        raise too_long(call.path, budget.tokens, least, answer, AT_LEAST)
+        guess = estimate.estimated_tokens(call.path, document)
+        raise too_long(call.path, budget.tokens, least, answer, AT_LEAST, likely=guess)
     return False
 
 
@@ -86,7 +87,7 @@ async def fit(
     answer = answer_tokens(call.document)
     if talk is None or talk.most == 0:
         raise too_long(call.path, budget.tokens, tokens, answer, tally.how, _why_whole(budget, talk))
-    state = _State(call, budget, tally, talk, tokens, tokens / max(1, guess), aim)
+    state = _State(call, budget, tally, talk, tokens, tokens / max(1, talk.size(0)), aim)
     if budget.overflow is Overflow.SUMMARIZE:
         if summaries is not None and budget.summarizer is not None:
             return await _summarised(state, summaries, budget.summarizer, failed)
@@ -163,7 +164,7 @@ def _made(state: _State, made: Cut, said: str) -> Fitted:
 async def count_answer(call: Call, count: Counter | None) -> tuple[dict[str, int], Headers]:
     """Return the answer to `/v1/messages/count_tokens`: by the tokenizer where `count` is given and can tell.
 
-    Else the plain estimate, with a header that says so: it is on the high side for prose and code.
+    Else the plain estimate, with a header that says so: it is on the high side for most chats, but no bound.
     """
     if count is not None:
         tally = Tally(count, media=may_hold_media(call.body))
@@ -171,7 +172,7 @@ async def count_answer(call: Call, count: Counter | None) -> tuple[dict[str, int
         if tally.exact:
             return {"input_tokens": tokens}, []
     tokens = estimate.estimated_tokens(MESSAGES, call.document)
-    return {"input_tokens": tokens}, [(ESTIMATE_HEADER, b"upper")]
+    return {"input_tokens": tokens}, [(ESTIMATE_HEADER, b"estimate")]
 
 
 def _least(call: Call, budget: Budget) -> int:

@@ -8,20 +8,25 @@ from reconciler.gateway.errors import ApiError
 CODE: Final = "context_length_exceeded"
 #: Where a figure comes from.
 COUNTED: Final = "counted by the model's tokenizer"
-ESTIMATED: Final = "estimated: bytes / 3, more beyond ASCII"
+ESTIMATED: Final = "estimated: bytes / 3, more beyond ASCII, and the template's share"
 AT_LEAST: Final = "at least"
 #: Part of the budget that is advised for the answer where prompt and answer are both too long.
 MODEST: Final = 4
 
 
-def too_long(path: str, budget: int, prompt: int, answer: int, how: str, hint: str = "") -> ApiError:
+def too_long(
+    path: str, budget: int, prompt: int, answer: int, how: str, hint: str = "", *, likely: int | None = None
+) -> ApiError:
     """Return the 400 that names all the numbers. `how` says where the prompt's comes from.
 
+    `likely` is what the advice goes by where `prompt` is less than what there probably is: who does as he is advised
+    should not be refused again.
     The first words are those of OpenAI and of Anthropic: programs shorten a conversation when they see them.
     """
     asked = f"{answer} for the answer" if answer else "no room left for the answer"
     numbers = f"{prompt} in the prompt ({how}), {asked}"
-    text = f"{_first_words(path, budget, prompt, answer)} ({numbers}). {_advice(budget, prompt, answer)}"
+    advice = _advice(budget, prompt if likely is None else max(prompt, likely), answer)
+    text = f"{_first_words(path, budget, prompt, answer)} ({numbers}). {advice}"
     return ApiError(CODE, f"{text} {hint}".rstrip())
 
 

@@ -33,7 +33,7 @@ _CHARACTERS: Final = 6
 #: Characters of one message that the summariser is shown; longer ones (results of tools) lose their middle.
 _MESSAGE_CHARACTERS: Final = 4000
 #: Tokens that are left free beside what the summariser is shown, for its template.
-_TEMPLATE_TOKENS: Final = 128
+_TEMPLATE_TOKENS: Final = 192
 _THOUGHTS: Final = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
 _TASK: Final = (
     "You shorten conversations. Write a summary, in the conversation's own language, of what was said so far: facts, "

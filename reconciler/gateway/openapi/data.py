@@ -33,7 +33,7 @@ HEADERS: Final = {
     "X-Reconciler-Waited": "Seconds the request waited before it was sent to the engine.",
     "X-Reconciler-Waited-For": "What it waited for, and at which place.",
     "X-Reconciler-Context": "What was left out of a prompt that was too long.",
-    "X-Reconciler-Estimate": "`upper` where tokens were estimated from above instead of counted.",
+    "X-Reconciler-Estimate": "`estimate` where tokens were estimated instead of counted.",
 }
 PARAMETERS: Final[tuple[dict[str, Any], ...]] = (
     {
