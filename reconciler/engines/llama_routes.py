@@ -29,6 +29,8 @@ _BY_ROLE: Final = {
 COUNT_SECONDS: Final = 10.0
 #: Prompts of one completion that are counted each; for more the caller's estimate must do.
 _MOST_PROMPTS: Final = 16
+#: Marks of a completion of a middle: at the beginning, before and after the hole; about as many around each file.
+_INFILL_MARKS: Final = 4
 #: Where it says how many tokens a request of each kind would have, its template and tools included.
 _COUNTS: Final[Mapping[str, str]] = {
     "/v1/chat/completions": "/v1/chat/completions/input_tokens",
@@ -52,8 +54,10 @@ async def count_tokens(
     Of a completion with several prompts, each answered for itself, it is the longest that counts.
     """
     server = _Server(base_url, client, key)
-    if path == "/v1/completions":
+    if path in ("/v1/completions", "/completion"):
         return await _count_prompts(server, body.get("prompt"))
+    if path == "/infill":
+        return await _count_infill(server, body)
     if path not in _COUNTS:
         return None
     answer = await server.post(_COUNTS[path], body)
@@ -83,8 +87,23 @@ async def _count_prompts(server: "_Server", prompt: object) -> int | None:
     return longest
 
 
+async def _count_infill(server: "_Server", body: Mapping[str, object]) -> int | None:
+    """Count what is around the middle that is filled in: marks in these texts are none, and each gets some around."""
+    texts = [body.get(field, "") for field in ("input_prefix", "input_suffix", "prompt")]
+    extra = body.get("input_extra")
+    files = [part for part in extra if isinstance(part, Mapping)] if isinstance(extra, list) else []
+    texts += [part.get(field, "") for part in files for field in ("filename", "text")]
+    if not all(isinstance(text, str) for text in texts):
+        return None
+    text = "\n".join(text for text in texts if isinstance(text, str) and text)
+    tokens = (await server.post("/tokenize", {"content": text})).get("tokens")
+    return len(tokens) + _INFILL_MARKS * (1 + len(files)) if isinstance(tokens, list) else None
+
+
 async def _count_text(server: "_Server", text: object) -> int | None:
     """Count one prompt as completions take it: marks in the text are marks, and a beginning is put before it."""
+    if isinstance(text, dict):  # with images beside it, which are the caller's to count
+        text = text.get("prompt_string")
     if isinstance(text, list) and all(isinstance(part, int) for part in text):
         return len(text)
     if not isinstance(text, str | list):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reconciler.core.launch import Role
 from reconciler.gateway.code_like import looks_like_code
 from reconciler.gateway.context.estimate import estimated_tokens
-from reconciler.gateway.context.text import COMPLETIONS, IMAGE_KINDS, PROMPTED, items_of
+from reconciler.gateway.context.text import IMAGE_KINDS, PROMPTED, TEXTUAL, items_of
 
 if TYPE_CHECKING:
     from reconciler.gateway.call import Call
@@ -88,7 +88,7 @@ class Facts:
     def _last_turn(self) -> str:
         """Return the text the user said last; results of tools are nobody's words."""
         path, document = self._call.path, self._call.document
-        if path == COMPLETIONS:
+        if path in TEXTUAL:
             return "\n".join(_texts(document.get("prompt")))
         items = items_of(path, document)
         if isinstance(items, str):

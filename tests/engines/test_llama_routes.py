@@ -68,8 +68,29 @@ async def test_an_older_server_renders_and_counts_in_two_steps() -> None:
     ],
 )
 async def test_a_completion_is_its_longest_prompt(prompt: object, tokens: int | None, asked: int) -> None:
-    counted, paths = await count("/v1/completions", {"prompt": prompt}, {"/tokenize": letters})
-    assert (counted, len(paths)) == (tokens, asked)
+    for path in ("/v1/completions", "/completion"):
+        counted, paths = await count(path, {"prompt": prompt}, {"/tokenize": letters})
+        assert (counted, len(paths)) == (tokens, asked)
+
+
+async def test_of_a_prompt_with_images_beside_it_the_text_is_counted() -> None:
+    prompt = {"prompt_string": "abc", "multimodal_data": ["AAAA"]}
+    assert await count("/completion", {"prompt": prompt}, {"/tokenize": letters}) == (4, ["/tokenize"])
+
+
+async def test_a_middle_is_counted_with_all_that_is_around_it() -> None:
+    def plain(asked: dict[str, Any]) -> dict[str, Any]:
+        assert not asked.get("parse_special")  # the default: a mark in a program is text
+        return {"tokens": asked["content"].split()}
+
+    body: dict[str, object] = {
+        "input_prefix": "a b",
+        "input_suffix": "c",
+        "prompt": "d",
+        "input_extra": [{"filename": "f", "text": "g h"}, "odd"],
+    }
+    assert await count("/infill", body, {"/tokenize": plain}) == (7 + 8, ["/tokenize"])
+    assert (await count("/infill", {"input_prefix": 5}, {"/tokenize": plain}))[0] is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
 from reconciler.gateway.context import Budget, budget_of, count_answer, early, estimated_tokens, fit
 from reconciler.gateway.context.refusal import COUNTED, too_long
-from reconciler.gateway.context.text import CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from reconciler.gateway.context.text import CHAT, COMPLETION, COMPLETIONS, INFILL, MESSAGES, RESPONSES
 from reconciler.gateway.error_form import ANTHROPIC
 from reconciler.gateway.errors import ApiError
 from reconciler.manifest.applied import ContextLimits, Overflow, RequestLimits
@@ -38,6 +38,8 @@ async def never(path: str, document: Mapping[str, Any]) -> int | None:
         (CHAT, {"messages": [say("user", "x" * 4000)]}, 4700),
         (CHAT, {"messages": [say("user", "\u4e2d" * 1000)]}, 3700),  # 6 bytes each in this body, 3 in UTF-8
         (COMPLETIONS, {"prompt": "x" * 100}, 700),
+        (COMPLETION, {"prompt": "x" * 100, "n_predict": -1}, 700),
+        (INFILL, {"input_prefix": "x" * 50, "input_suffix": "x" * 50}, 700),
         (RESPONSES, {"input": "x" * 100}, 700),
         ("/v1/embeddings", {"input": "x" * 10_000}, 10),
         ("/v1/audio/speech", {"input": "x" * 10_000}, 10),
@@ -70,6 +72,12 @@ async def test_a_form_and_a_model_without_budget_pass() -> None:
         (CHAT, {**SMALL, "max_completion_tokens": 1_000_000}),
         (RESPONSES, {"input": "hi", "max_output_tokens": 4096}),
         (COMPLETIONS, {"prompt": "hi", "n_predict": 5000}),
+        (COMPLETION, {"prompt": "hi", "n_predict": 5000}),
+        (COMPLETION, {"prompt": "word" * 20_000}),
+        (COMPLETION, {"prompt": list(range(4097))}),
+        (INFILL, {"input_prefix": "hi", "n_predict": 5000}),
+        (INFILL, {"input_prefix": "word" * 10_000, "input_suffix": "word" * 10_000}),
+        (INFILL, {"input_extra": [{"text": "word" * 20_000}]}),
     ],
 )
 @pytest.mark.parametrize("overflow", list(Overflow))

@@ -13,8 +13,10 @@ from reconciler.gateway.context import estimate
 from reconciler.gateway.context.budget import answer_tokens
 from reconciler.gateway.context.text import (
     CHAT,
+    COMPLETION,
     COMPLETIONS,
     IMAGE_TOKENS,
+    INFILL,
     MESSAGES,
     RESPONSES,
     Extent,
@@ -43,6 +45,11 @@ CERTAIN = [
         one(None, role="assistant", tool_calls=[{"id": "1", "function": {"name": "", "arguments": LONG}}]),
     ),
     (COMPLETIONS, {"prompt": LONG}),
+    (COMPLETION, {"prompt": LONG}),
+    (COMPLETION, {"prompt": {"prompt_string": LONG, "multimodal_data": [PICTURE]}}),
+    (INFILL, {"prompt": LONG}),
+    (INFILL, {"input_prefix": LONG[:400], "input_suffix": LONG[:500], "prompt": LONG[:100]}),
+    (INFILL, {"input_extra": [{"filename": "f" * 10, "text": LONG[:990]}], "input_prefix": ""}),
     (RESPONSES, {"input": LONG}),
     (RESPONSES, {"input": [say("user", LONG)]}),
     (
@@ -65,6 +72,7 @@ CERTAIN = [
 @pytest.mark.parametrize(("path", "document"), CERTAIN)
 def test_text_of_every_form_is_prompt(path: str, document: dict[str, Any]) -> None:
     assert extent_of(path, document).text == 1000
+    assert estimate.lower(path, document) > 60
 
 
 @pytest.mark.parametrize(
@@ -98,6 +106,7 @@ def test_what_only_some_templates_show_counts_for_the_upper_estimate_only(
             {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PICTURE}]}]},
         ),
         (MESSAGES, one([{"type": "image", "source": {"type": "base64", "data": PICTURE}}])),
+        (COMPLETION, {"prompt": {"prompt_string": "a <__media__>", "multimodal_data": [PICTURE]}}),
         (
             MESSAGES,
             one([{"type": "tool_result", "content": [{"type": "image", "source": {"data": PICTURE}}]}]),

@@ -14,7 +14,7 @@ from reconciler.gateway.context.media import holds, may_hold_media
 from reconciler.gateway.context.overflow import Counter, Cut, Tally, cut, first_cut, room
 from reconciler.gateway.context.refusal import AT_LEAST, ESTIMATED, too_long
 from reconciler.gateway.context.summary import Summaries, Wish, chain
-from reconciler.gateway.context.text import COMPLETIONS, MESSAGES, PROMPTED, extent_of
+from reconciler.gateway.context.text import MESSAGES, PROMPTED, TEXTUAL, extent_of
 from reconciler.gateway.context.turns import Talk, talk_of
 from reconciler.manifest.applied import Overflow
 
@@ -184,7 +184,7 @@ def _least(call: Call, budget: Budget) -> int:
 
 def _may_be_above(call: Call, tokens: int) -> bool:
     """Return whether the lower estimate may be above `tokens`: seen without a walk, but where ids may be given."""
-    return call.path == COMPLETIONS or estimate.least_of_body(len(call.body)) > tokens
+    return call.path in TEXTUAL or estimate.least_of_body(len(call.body)) > tokens
 
 
 def _surely_above(call: Call, tokens: int) -> bool:
@@ -193,7 +193,7 @@ def _surely_above(call: Call, tokens: int) -> bool:
 
 def _worth_a_walk(call: Call, left: int, media: bool) -> bool:
     """Return whether the prompt may be that much shorter than the body, which was too long to prove anything."""
-    if media or call.path == COMPLETIONS:
+    if media or call.path in TEXTUAL:
         return True
     # JSON may take six bytes (an escape) for what is one in UTF-8.
     return len(call.body) <= 6 * left and holds(call.body, b"\\u")

@@ -11,7 +11,7 @@ Body = bytes | bytearray | memoryview
 
 def may_hold_media(body: Body) -> bool:
     """Return whether a JSON body may hold images or audio: by their address they take more tokens than bytes."""
-    return holds(body, b"image") or holds(body, b"audio")
+    return holds(body, b"image") or holds(body, b"audio") or holds(body, b"multimodal_data")
 
 
 def holds(body: Body, word: bytes) -> bool:

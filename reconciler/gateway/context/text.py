@@ -12,11 +12,18 @@ CHAT: Final = "/v1/chat/completions"
 COMPLETIONS: Final = "/v1/completions"
 RESPONSES: Final = "/v1/responses"
 MESSAGES: Final = "/v1/messages"
+#: llama.cpp's own: a completion, and one of the middle of a text.
+COMPLETION: Final = "/completion"
+INFILL: Final = "/infill"
+#: The paths whose prompt is a text, or token ids, instead of a conversation.
+TEXTUAL: Final = frozenset({COMPLETIONS, COMPLETION, INFILL})
 #: The paths whose requests have a prompt that a context must hold.
-PROMPTED: Final = frozenset({CHAT, COMPLETIONS, RESPONSES, MESSAGES})
+PROMPTED: Final = frozenset({CHAT, RESPONSES, MESSAGES}) | TEXTUAL
 
 #: Tokens one image is taken for: 256 (Gemma 3), 576 to 2880 (LLaVA), up to 4096 (Qwen-VL at its largest).
 IMAGE_TOKENS: Final = 1024
+#: Tokens at most around one further file of a completion of a middle.
+EXTRA_TOKENS: Final = 8
 #: Bytes of base64 one token of audio is taken for: 25 tokens a second of speech at 24 kbit/s.
 AUDIO_BYTES: Final = 160
 
@@ -78,8 +85,9 @@ class Piece(NamedTuple):
 def extent_of(path: str, document: Mapping[str, Any]) -> Extent:
     """Return the extent of a whole request. Raises `ApiError` (400) for one that is nested too deeply."""
     try:
-        if path == COMPLETIONS:
-            return _of_prompt(document.get("prompt")) + _sum(_possible(document.get("suffix")))
+        if path in TEXTUAL:
+            around = _sum(_around(document)) if path == INFILL else _sum(_possible(document.get("suffix")))
+            return _of_prompt(document.get("prompt")) + around
         items = items_of(path, document)
         if isinstance(items, list):
             pieces = itertools.chain.from_iterable(map(item_pieces, items))
@@ -95,10 +103,10 @@ def solid_bytes(path: str, document: Mapping[str, Any]) -> int:
 
 
 def _certain(path: str, document: Mapping[str, Any]) -> Iterator[Piece]:
-    if path == COMPLETIONS:
-        found = (
-            content_pieces(document.get("prompt")) if isinstance(document.get("prompt"), str) else iter(())
-        )
+    if path in TEXTUAL:
+        prompt = text_of(document.get("prompt"))
+        pieces = [Piece(prompt)] if isinstance(prompt, str) else []
+        found: Iterator[Piece] = itertools.chain(pieces, _around(document) if path == INFILL else ())
     else:
         found = content_pieces(items_of(path, document))
     yield from (piece for piece in found if piece.certain)
@@ -229,7 +237,37 @@ def _of_prompt(prompt: Any) -> Extent:
     return max(extents, key=lambda extent: extent.text + extent.other + extent.ids)
 
 
+def text_of(prompt: Any) -> Any:
+    """Return the text of a prompt that comes with images beside it, as llama.cpp takes it; any other as it is."""
+    return (
+        prompt.get("prompt_string") if isinstance(prompt, Mapping) and "prompt_string" in prompt else prompt
+    )
+
+
+def infilled(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts that a middle is filled in between, and those given as further context."""
+    for field in ("input_prefix", "input_suffix"):
+        if isinstance(text := document.get(field), str):
+            yield text
+    extra = document.get("input_extra")
+    for part in extra if isinstance(extra, list) else ():
+        for field in ("filename", "text"):
+            if isinstance(part, Mapping) and isinstance(text := part.get(field), str):
+                yield text
+
+
+def _around(document: Mapping[str, Any]) -> Iterator[Piece]:
+    yield from map(Piece, infilled(document))
+    extra = document.get("input_extra")
+    # The marks around each: four tokens were seen, where a vocabulary has them.
+    yield Piece(media=EXTRA_TOKENS * (len(extra) if isinstance(extra, list) else 0))
+
+
 def _of_one(prompt: Any) -> Extent:
+    if isinstance(prompt, Mapping) and "prompt_string" in prompt:
+        beside = prompt.get("multimodal_data")
+        media = IMAGE_TOKENS * (len(beside) if isinstance(beside, list) else 0)
+        return _sum(content_pieces(text_of(prompt))) + Extent(media=media)
     if not isinstance(prompt, list):
         return _sum(content_pieces(prompt))
     total = Extent(ids=sum(isinstance(part, int) for part in prompt))
