@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from reconciler.manifest.applied import ApiKey, Scope
 from reconciler.manifest.fields import KEY_PATTERN, choice, priority
 from reconciler.manifest.gateway_fields import KEY_NAME_PATTERN
+from reconciler.manifest.problems import nearest
 from reconciler.manifest.scalars import resolve
 
 _SETTINGS: Final = ("name", "priority", "scopes")
@@ -35,7 +36,10 @@ def parse_key_line(line: str) -> ApiKey:
     for number, word in enumerate(words, 2):
         found = _SETTING.fullmatch(word)
         if found is None:
-            raise KeyLineError(f"word {number} is no setting of a key", _FORM)
+            # The word itself may be a key: only what it was meant to be is said.
+            meant = nearest(word.partition("=")[0], _SETTINGS) if "=" in word else None
+            hint = f"did you mean {meant}?" if meant else _FORM
+            raise KeyLineError(f"word {number} is no setting of a key", hint)
         if found[1] in settings:
             raise KeyLineError(f"{found[1]} is there twice", _FORM)
         settings[found[1]] = _setting(found[1], found[2])

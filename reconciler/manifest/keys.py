@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 from reconciler.manifest.applied import ApiKey
 from reconciler.manifest.expand import variables
@@ -11,7 +12,7 @@ from reconciler.manifest.files import FILE_LIMIT, explain_os_error, read_regular
 from reconciler.manifest.gateway_part import ApiKeyEntry, ApiKeyFile, ApiKeyVariable, Gateway
 from reconciler.manifest.key_lines import KeyLineError, parse_key_line, split_variable
 from reconciler.manifest.problems import Problems
-from reconciler.manifest.tree import Map, Mark, Scalar, secret_scalars
+from reconciler.manifest.tree import Map, Mark, Scalar, SourceFile, secret_scalars
 
 #: A key, where it stands, and what to call that place. A key without a name has the empty one.
 Found = list[tuple[ApiKey, Mark, str]]
@@ -76,7 +77,10 @@ def _from_file(name: str, root: Map, problems: Problems) -> Found:
     if len(data) > FILE_LIMIT:
         problems.add(where, "api-keys", f"the file of API keys has more than {FILE_LIMIT >> 20} MiB")
         return []
-    return _from_lines(enumerate(lines, 1), "the file of API keys", where, problems)
+    # Without its text, so that no line of it is ever shown.
+    file = SourceFile(str(Path(where.file.name).parent / name), path.parent)
+    placed = ((number, line, Mark(file, number, 1)) for number, line in enumerate(lines, 1))
+    return _from_lines(placed, "the file of API keys", where, problems)
 
 
 def _from_variable(name: str, root: Map, environ: Mapping[str, str], problems: Problems) -> Found:
@@ -86,19 +90,23 @@ def _from_variable(name: str, root: Map, environ: Mapping[str, str], problems: P
         problems.add(where, "api-keys", message, "set it to one key a line, or keys with commas between them")
         return []
     lines = split_variable(environ[name])
-    return _from_lines(enumerate(lines, 1), f"the variable {name}", where, problems)
+    placed = ((number, line, where) for number, line in enumerate(lines, 1))
+    return _from_lines(placed, f"the variable {name}", where, problems)
 
 
-def _from_lines(lines: Iterable[tuple[int, str]], source: str, where: Mark, problems: Problems) -> Found:
+def _from_lines(
+    lines: Iterable[tuple[int, str, Mark]], source: str, where: Mark, problems: Problems
+) -> Found:
+    """Return the keys of numbered lines, each with its place; `where` is the place of all of them."""
     found: Found = []
     before = len(problems)
-    for number, line in lines:
+    for number, line, mark in lines:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
-            found.append((parse_key_line(line), where, f"line {number} of {source}"))
+            found.append((parse_key_line(line), mark, f"line {number} of {source}"))
         except KeyLineError as error:
-            problems.add(where, "api-keys", f"line {number} of {source}: {error.problem}", error.hint)
+            problems.add(mark, "api-keys", f"line {number} of {source}: {error.problem}", error.hint)
     if not found and len(problems) == before:
         problems.add(where, "api-keys", f"{source} has no key in it", "write one key a line")
     return found

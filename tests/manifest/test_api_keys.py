@@ -133,10 +133,36 @@ LINES = [
 def test_a_wrong_line_is_named_by_its_number(tmp_path: Path, text: str, line: str, said: str) -> None:
     (tmp_path / "keys.txt").write_text(text)
     (found,) = refuse(tmp_path, manifest("{file: keys.txt}"))
-    assert (found.line, found.code) == (2, "api-keys")
+    assert found.code == "api-keys"
+    assert Path(found.file).name == "keys.txt"
+    assert Path(found.file).parent == tmp_path
+    assert f"line {found.line}" == line
     assert line in found.message
     assert said in found.message
     assert "CANARY" not in found.render()
+
+
+@pytest.mark.parametrize(
+    ("setting", "meant"),
+    [
+        ("scope=infer", "scopes"),
+        ("scope=infer,read", "scopes"),
+        ("Scopes=infer", "scopes"),
+        ("nmae=phone", "name"),
+        ("prio=low", None),
+        ("CANARY-scopes", None),
+    ],
+)
+@pytest.mark.parametrize("source", ["{file: keys.txt}", "{env: KEYS}"])
+def test_a_misspelled_setting_of_a_key_gets_the_near_one(
+    tmp_path: Path, setting: str, meant: str | None, source: str
+) -> None:
+    text = f"CANARY-1\nCANARY-2 {setting}\n"
+    (tmp_path / "keys.txt").write_text(text)
+    first, *_ = refuse(tmp_path, manifest(source), environ={"KEYS": text})
+    assert first.hint == (f"did you mean {meant}?" if meant else first.hint)
+    assert ("did you mean" in first.hint) is (meant is not None)
+    assert "CANARY" not in first.render()
 
 
 def test_the_digest_tells_other_keys_apart_and_nothing_of_them(tmp_path: Path) -> None:
