@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from reconciler.cli import options
-from reconciler.cli.output import UsageError, say, say_json
+from reconciler.cli.output import UsageError, note, say, say_json
 
 
 def hold(
@@ -44,13 +44,15 @@ def hold(
     if command and json:
         raise UsageError("--json does not go with a command: stdout is the command's")
     loop = find_loop(resolve(state_dir, create=False))
-    lease = holding.begin(loop, model, time, owner or holding.default_owner())
-    if wait or command:
-        lease = holding.until_held(loop, lease, time, timeout)
-    if command:
-        return holding.while_running(loop, lease, time, command)
-    if json:
-        say_json({"formatVersion": 1, **lease})
-    else:
-        say(lease["id"])
+    owner = owner or holding.default_owner()
+    with holding.leased(loop, model, time, owner, keep=not command) as lease:
+        if wait or command:
+            note(f"lease {lease['id']}")
+            lease = holding.until_held(loop, lease, time, timeout)
+        if command:
+            return holding.while_running(loop, lease, time, command)
+        if json:
+            say_json({"formatVersion": 1, **lease})
+        else:
+            say(lease["id"])
     return 0

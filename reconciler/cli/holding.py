@@ -5,7 +5,7 @@ import pwd
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -14,14 +14,13 @@ from reconciler.cli.ask import progress, readable_status
 from reconciler.cli.client import LoopClient, NotRunningError, RefusedError
 from reconciler.cli.names import find_model
 from reconciler.cli.output import CliError, UsageError, note
+from reconciler.cli.signals import BY_SIGNAL, Endings, heard
 
 POLL: Final = 0.1
 #: Share of a lease's time after which it is renewed, and the longest pause, in seconds: the loop may be restarted.
 RENEW_SHARE: Final = 1 / 3
 RENEW_CAP: Final = 60.0
 NOT_FOUND: Final = 404
-#: What a shell adds to the number of the signal that ended a program.
-BY_SIGNAL: Final = 128
 
 Lease = dict[str, Any]
 
@@ -48,22 +47,34 @@ def begin(loop: LoopClient, name: str, duration: str, owner: str) -> Lease:
         raise UsageError(str(error).replace("`for`", "--for")) from error
 
 
-def until_held(loop: LoopClient, lease: Lease, duration: str, timeout: float) -> Lease:
-    """Return the lease once its model is in memory, its time counted from then; it is given back if that fails.
+@contextmanager
+def leased(loop: LoopClient, name: str, duration: str, owner: str, *, keep: bool) -> Iterator[Lease]:
+    """Begin a lease, and give it back at the end of the block unless it is to be kept.
 
+    It is given back whenever the block is broken off: by an error, Ctrl-C, or a signal that ends the program.
+    """
+    with Endings() as endings:
+        endings.put_off()  # a lease whose id is not known yet cannot be given back
+        lease, kept = begin(loop, name, duration, owner), False
+        try:
+            endings.allow()
+            yield lease
+            endings.put_off()
+            kept = keep
+        finally:
+            endings.put_off()
+            if not kept:
+                give_back(loop, lease)
+
+
+def until_held(loop: LoopClient, lease: Lease, duration: str, timeout: float) -> Lease:
+    """Return the lease once its model is in memory, its time counted from then.
+
+    The lease is renewed until it is in force: that tells how it stands, takes no scope but `admin`, and counts anew.
     Raises CliError when it is refused or takes more than `timeout` seconds.
     """
-    try:
-        if lease["state"] == "held":
-            return lease
-        return _wait(loop, lease, duration, timeout)
-    except BaseException:
-        give_back(loop, lease)
-        raise
-
-
-def _wait(loop: LoopClient, lease: Lease, duration: str, timeout: float) -> Lease:
-    """Renew the lease until it is in force: that tells how it stands, takes no scope but `admin`, and counts anew."""
+    if lease["state"] == "held":
+        return lease
     deadline, shown, told = time.monotonic() + timeout, "", True
     while True:
         try:
@@ -90,17 +101,14 @@ def _wait(loop: LoopClient, lease: Lease, duration: str, timeout: float) -> Leas
 
 
 def while_running(loop: LoopClient, lease: Lease, duration: str, command: Sequence[str]) -> int:
-    """Run a command, keep the lease as long as it runs, give it back, and return the command's exit code."""
-    try:
-        with _passing_signals_on() as children:
-            try:
-                child = subprocess.Popen(command)
-            except OSError as error:
-                raise CliError(f"cannot run {command[0]}: {error.strerror or error}") from error
-            children.append(child)
-            _keep(loop, lease, duration, child)
-    finally:
-        give_back(loop, lease)
+    """Run a command, keep the lease as long as it runs, and return the command's exit code."""
+    with _passing_signals_on() as started:
+        try:
+            child = subprocess.Popen(command)
+        except OSError as error:
+            raise CliError(f"cannot run {command[0]}: {error.strerror or error}") from error
+        started(child)
+        _keep(loop, lease, duration, child)
     return child.returncode if child.returncode >= 0 else BY_SIGNAL - child.returncode
 
 
@@ -140,24 +148,32 @@ def give_back(loop: LoopClient, lease: Lease) -> None:
 
 
 @contextmanager
-def _passing_signals_on() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Outlive the signals that are meant for the command. Ctrl-C reaches it anyway, what is sent to us is passed on."""
+def _passing_signals_on() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Outlive the signals that are meant for the command, and yield what is to be told when that runs.
+
+    Ctrl-C reaches it anyway; what is sent to us is passed on, also what came before there was a command.
+    """
     children: list[subprocess.Popen[bytes]] = []
+    came: list[int] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        for child in children:
-            if number != signal.SIGINT and child.poll() is None:
-                child.send_signal(number)
+        if number != signal.SIGINT or not children:
+            came.append(number)
+            deliver()
 
-    # What is ignored stays ignored, for the command too: that is what nohup is for.
-    heard = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    ]
-    before = {number: signal.signal(number, pass_on) for number in heard}
+    def deliver() -> None:
+        for child in children:
+            while came and child.poll() is None:
+                child.send_signal(came.pop(0))
+
+    def started(child: subprocess.Popen[bytes]) -> None:
+        children.append(child)
+        deliver()
+
+    # What is ignored stays ignored, for the command too.
+    before = {number: signal.signal(number, pass_on) for number in heard()}
     try:
-        yield children
+        yield started
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,7 +68,7 @@ def test_wait_returns_when_it_is_held(loop: StandIn, state: Path, capsys: pytest
     assert run(state, "coder", "--wait") == 0
     said = capsys.readouterr()
     assert said.out == f"{ID}\n"
-    assert said.err == "loading coder, about 18 s\n"
+    assert said.err == f"lease {ID}\nloading coder, about 18 s\n"
     assert loop.asked[-1] == f"PUT {ONE}", "its time counts from when it is held"
     assert loop.asked.count(f"PUT {ONE}") == 3
 
@@ -81,7 +81,7 @@ def test_waiting_takes_no_scope_but_admin(
     loop.documents(f"PUT {ONE}", lease(), lease(), lease("held"))
     assert run(state, "coder", "--wait") == 0
     said = capsys.readouterr()
-    assert (said.out, said.err) == (f"{ID}\n", "waiting for coder\n")
+    assert (said.out, said.err) == (f"{ID}\n", f"lease {ID}\nwaiting for coder\n")
     assert loop.asked.count("GET /api/v1/status") == 1, "what is forbidden is tried once"
 
 
@@ -92,7 +92,7 @@ def test_one_that_will_not_come_about_is_a_failure(
     loop.error(f"PUT {ONE}", 404, ended)
     loop.error(f"DELETE {ONE}", 404, "there is no such lease")
     assert run(state, "coder", "--wait") == 1
-    assert capsys.readouterr().err == f"error: coder cannot be held: {ended}\n"
+    assert capsys.readouterr().err == f"lease {ID}\nerror: coder cannot be held: {ended}\n"
 
 
 def test_a_wait_that_takes_too_long_gives_the_lease_back(
@@ -102,6 +102,54 @@ def test_a_wait_that_takes_too_long_gives_the_lease_back(
     assert run(state, "coder", "--wait", "--timeout", "0.05") == 1
     assert "was not ready within 0.05 s" in capsys.readouterr().err
     assert loop.asked[-1] == f"DELETE {ONE}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("during", [POST, f"PUT {ONE}", "GET /api/v1/status"])
+@pytest.mark.parametrize("words", [("--wait",), ("--", "true")])
+def test_a_wait_that_a_signal_ends_gives_the_lease_back(
+    number: int, during: str, words: tuple[str, ...], loop: StandIn, state: Path
+) -> None:
+    """Also if it comes before the id is known, and if another one comes while the lease is given back."""
+    loop.documents(f"PUT {ONE}", lease())
+    before = signal.getsignal(number)
+    for route in (during, f"DELETE {ONE}"):
+        loop.routes[route] = told_meanwhile(number, loop.routes[route])
+    if number == signal.SIGINT:
+        assert run(state, "coder", *words) == 130
+    else:
+        with pytest.raises(SystemExit) as ended:
+            run(state, "coder", *words)
+        assert ended.value.code == 128 + number
+    assert loop.asked[-1] == f"DELETE {ONE}"
+    assert signal.getsignal(number) is before
+
+
+def told_meanwhile(number: int, answer: Callable[[], tuple[int, object]]) -> Callable[[], tuple[int, object]]:
+    """Return an answer that comes after a signal to this process."""
+
+    def tell() -> tuple[int, object]:
+        os.kill(os.getpid(), number)
+        return answer()
+
+    return tell
+
+
+def test_a_signal_before_the_id_is_printed_leaves_no_lease(loop: StandIn, state: Path) -> None:
+    loop.routes[POST] = told_meanwhile(signal.SIGTERM, loop.routes[POST])
+    with pytest.raises(SystemExit):
+        run(state, "coder")
+    assert loop.asked == [POST, f"DELETE {ONE}"]
+
+
+def test_an_ignored_signal_stays_ignored(loop: StandIn, state: Path) -> None:
+    loop.routes[POST] = told_meanwhile(signal.SIGHUP, loop.routes[POST])
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run(state, "coder", "--wait") == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert f"DELETE {ONE}" not in loop.asked
 
 
 @pytest.mark.parametrize(
