@@ -103,9 +103,14 @@ def test_one_line_is_printable_and_single(text: str) -> None:
 @pytest.mark.parametrize(
     ("counts", "count", "expected"),
     [
-        ([mib(2048)], mib(1536), "1.5 GiB"),
+        ([mib(20480)], mib(1536), "1.5 GiB"),
+        ([mib(20480)], mib(30), "30 MiB"),
+        ([mib(20480)], 0, "0.0 GiB"),
+        ([mib(10240)], mib(310), "0.3 GiB"),
+        ([mib(10239)], mib(310), "0.30 GiB"),
+        ([mib(2048)], mib(1550), "1.51 GiB"),
         ([mib(2048)], mib(30), "30 MiB"),
-        ([mib(2048)], 0, "0.0 GiB"),
+        ([mib(2048)], 0, "0.00 GiB"),
         ([mib(600), None], mib(93), "93 MiB"),
         ([mib(600)], 100, "100 B"),
         ([None], None, "unknown"),
@@ -115,6 +120,14 @@ def test_sizes_in_the_unit_of_the_whole_plan(
     counts: list[int | None], count: int | None, expected: str
 ) -> None:
     assert scale_for(counts).size(count) == expected
+
+
+def test_the_account_of_a_small_budget_tells_small_models_apart() -> None:
+    sample = snapshot()
+    account = Account(mib(2500), mib(310), 0, mib(2190))
+    small = replace(sample, plan=replace(sample.plan, account=account))
+    line = status_text(status_json(small, NOW)).splitlines()[3]
+    assert line.startswith("memory   2.44 GiB budget   0.30 held   0.00 reserved   2.14 free   ")
 
 
 def test_the_unit_is_the_budgets() -> None:
