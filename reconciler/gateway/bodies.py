@@ -150,10 +150,18 @@ async def read_body(headers: Headers, receive: Receive, limit: int, room: Room, 
             break
         if size >= LARGE:
             return await _read_large(parts, receive, (limit, limit), room, text=text)
-    if size > limit:
-        raise _too_large(headers, limit)
     data = parts[0] if len(parts) == 1 else b"".join(parts)
-    if text:
+    return small_body(headers, data, limit, text=text)
+
+
+def small_body(headers: Headers, data: bytes, limit: int, *, text: bool) -> Body:
+    """Return a body that is here and not large, at most `limit` bytes; with `text` it must be UTF-8.
+
+    Raises `ApiError` (413, 400).
+    """
+    if len(data) > limit:
+        raise _too_large(headers, limit)
+    if text and not data.isascii():
         _check_text(data, codecs.getincrementaldecoder("utf-8")(), final=True)
     return Body(data)
 

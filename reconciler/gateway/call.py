@@ -8,10 +8,12 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope
 
 from reconciler.gateway import forms
-from reconciler.gateway.bodies import Body, ClientGoneError, Room, read_body
+from reconciler.gateway.bodies import LARGE, Body, ClientGoneError, Room, read_body, small_body
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.jsonbody import read_fields, read_object, with_model, write_object
+from reconciler.gateway.protocol_cycle import CYCLE, Cycle
 from reconciler.gateway.surface import Path
+from reconciler.gateway.upstream_headers import first
 
 __all__ = ["MAX_BODY_BYTES", "Call", "ClientGoneError", "Headers", "read_call"]
 
@@ -89,11 +91,16 @@ async def read_call(
     Raises `ApiError` (400, 413, 503 without room for it) and `ClientGoneError`.
     """
     headers: Headers = scope["headers"]
-    content_type = next((value for name, value in headers if name == b"content-type"), b"")
+    content_type = first(headers, b"content-type")
     form = forms.is_form(content_type)
     if form and not path.form:
         raise ApiError("invalid_json", f"{scope['path']} takes a JSON object, not a form")
-    body = await read_body(headers, receive, limit, room, text=not form)
+    cycle: Cycle = scope[CYCLE]
+    here = cycle.arrived(LARGE)
+    if here is not None:
+        body = small_body(headers, here, limit, text=not form)
+    else:
+        body = await read_body(headers, receive, limit, room, text=not form)
     keep(body)
     query: bytes = scope["query_string"]
     target: bytes = scope["raw_path"]

@@ -186,8 +186,12 @@ def check_scope(key: ApiKey, method: str, path: str) -> None:
 
 def _look(scope: Scope) -> Seen:
     """Return the headers that count, in one pass; names come in lower case."""
+    headers = scope["headers"]
+    by_name = dict(headers)
+    if len(by_name) == len(headers):  # none comes twice
+        return {name: [by_name[name]] for name in _READ.intersection(by_name)}
     seen: Seen = {}
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name in _READ:
             if name in seen:
                 seen[name].append(value)

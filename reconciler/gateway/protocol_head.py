@@ -1,7 +1,7 @@
 """The head of an answer as bytes, and what it says of the body that follows."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -11,7 +11,9 @@ from typing import Final, NamedTuple
 _CONTROL: Final = bytes(range(0x09)) + bytes(range(0x0A, 0x20)) + b"\x7f"
 #: What a name is made of (RFC 9110, 5.6.2), in lower case.
 _TOKEN: Final = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-_FRAMING: Final = frozenset({b"connection", b"content-length", b"transfer-encoding"})
+#: Names that were looked at and found to be such, in lower case, and how many of them are remembered.
+_known: set[bytes] = set()
+_REMEMBERED: Final = 512
 _CLOSE: Final = b"connection: close\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 #: Statuses whose answers have no body and do not say so.
@@ -29,25 +31,21 @@ class Head(NamedTuple):
 
 
 def head_of(
-    status: int, headers: Iterable[tuple[bytes, bytes]], *, head_only: bool = False, keep_alive: bool = True
+    status: int, headers: Sequence[tuple[bytes, bytes]], *, head_only: bool = False, keep_alive: bool = True
 ) -> Head:
     """Return the head of an answer; `Date`, and what is missing of the framing, is added.
 
     `head_only`: the request was a HEAD. Raises `ValueError` for a header that would end before its end.
     """
+    names = dict(headers)
+    if not _known.issuperset(names):
+        headers = [(_name(name), value) for name, value in headers]
+        names = dict(headers)
     lines = [_status_line(status)]
-    length: int | None = None
-    chunked = closing = False
-    for name, value in headers:
-        name = _name(name)
-        if name in _FRAMING:
-            if name == b"content-length" and length is None and not chunked:
-                length = int(value)
-            elif name == b"transfer-encoding" and value.lower() == b"chunked":
-                chunked = True
-            elif name == b"connection":
-                closing = closing or b"close" in {token.strip() for token in value.lower().split(b",")}
-        lines.append(b"%b: %b\r\n" % (name, value))
+    lines += [b"%b: %b\r\n" % header for header in headers]
+    chunked = b"transfer-encoding" in names and (b"transfer-encoding", b"chunked") in _lower(headers)
+    length = int(names[b"content-length"]) if b"content-length" in names and not chunked else None
+    closing = b"connection" in names and _closes(headers)
     if not keep_alive and not closing:
         lines.append(_CLOSE)
     if length is None and not chunked and not head_only and status not in _BODILESS:
@@ -70,13 +68,23 @@ def _status_line(status: int) -> bytes:
     return f"HTTP/1.1 {status} {phrase}\r\n".encode()
 
 
-@lru_cache(maxsize=512)
 def _name(name: bytes) -> bytes:
     """Return a header's name in lower case; raise `ValueError` if it is none."""
     lower = name.lower()
     if not lower or lower.translate(None, _TOKEN):
         raise ValueError(f"{name[:100]!r} is no name of a header")
+    if len(_known) < _REMEMBERED:
+        _known.add(lower)
     return lower
+
+
+def _lower(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(name, value.lower()) for name, value in headers]
+
+
+def _closes(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    listed = [value for name, value in _lower(headers) if name == b"connection"]
+    return b"close" in {token.strip() for token in b",".join(listed).split(b",")}
 
 
 @lru_cache(maxsize=1)

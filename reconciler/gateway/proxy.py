@@ -33,19 +33,20 @@ log = structlog.get_logger(__name__)
 class DataTask(Task):
     """One request of the data API."""
 
+    #: The request, until it is sent: a large body is not kept longer.
+    call: Call | None = None
+    #: Whether the client wants to be told what it waits for; None = as the manifest says.
+    asked_comments: bool | None = None
+    #: What the model's engine answers; None = nobody can tell.
+    served: frozenset[str] | None = None
+    comments: Comments | None = None
+
     def __init__(self, shared: Shared, scope: Scope, receive: Receive, send: Send, path: Path) -> None:
         super().__init__(shared, scope, Reply(send, form_of(path), cycle=scope[CYCLE]))
         self.receive = receive
         self.send = send
         self.path = path
         self.body = Body()
-        #: The request, until it is sent: a large body is not kept longer.
-        self.call: Call | None = None
-        #: Whether the client wants to be told what it waits for; None = as the manifest says.
-        self.asked_comments: bool | None = None
-        #: What the model's engine answers; None = nobody can tell.
-        self.served: frozenset[str] | None = None
-        self.comments: Comments | None = None
 
     async def work(self) -> None:
         """Do it, stage by stage."""

@@ -29,6 +29,7 @@ from reconciler.manifest.applied import ApiKey, RequestLimits
 TIMED: Final = frozenset({"queue_full", "queue_timeout"})
 #: Seconds after which a request whose model was stopped may come again: it will wait in the queue.
 AGAIN_SECONDS: Final = 1.0
+WAITED_FOR_HEADER: Final = b"x-reconciler-waited-for"
 _LIMITS: Final = RequestLimits()
 
 
@@ -72,6 +73,13 @@ class Stop(Interrupt):
 class Task:
     """One request to one model; a subclass says in `work` what is done for it."""
 
+    #: The model that was asked, once that is known.
+    model = ""
+    limits = _LIMITS
+    #: Seconds it waited for leases.
+    waited = 0.0
+    _watching: asyncio.Task[None] | None = None
+
     def __init__(self, shared: Shared, scope: Scope, reply: Reply) -> None:
         self.shared = shared
         self.book = shared.book
@@ -81,13 +89,8 @@ class Task:
         self.reply = reply
         self.key: ApiKey | None = scope.get(KEY)
         self.stop = Stop()
-        #: The model that was asked, once that is known, and headers for its answer.
-        self.model = ""
-        self.limits = _LIMITS
+        #: Headers for its answer.
         self.extra: Headers = []
-        #: Seconds it waited for leases.
-        self.waited = 0.0
-        self._watching: asyncio.Task[None] | None = None
 
     async def work(self) -> None:
         """Do all that the request asks for."""
@@ -115,9 +118,10 @@ class Task:
         )
 
     def waits(self, ticket: Ticket) -> None:
-        """Note that there is no lease yet."""
-        place = f"{ticket.waits_for}, place {ticket.place}"
-        self.extra.append((b"x-reconciler-waited-for", place.encode("ascii", "replace")))
+        """Note that there is no lease yet. What a request waits for again, after a summary, is not told once more."""
+        if not any(name == WAITED_FOR_HEADER for name, _ in self.extra):
+            place = f"{ticket.waits_for}, place {ticket.place}"
+            self.extra.append((WAITED_FOR_HEADER, place.encode("ascii", "replace")))
 
     def watch(self) -> None:
         """End the work when the client leaves, from now on."""

@@ -30,19 +30,11 @@ def answer_headers(headers: Headers) -> Headers:
 
 
 def kept(headers: Headers, drop: frozenset[bytes]) -> Headers:
-    """Return `headers` in lower case without those in `drop`, `Connection`, and those that that names."""
-    left, listed = [], []
-    for name, value in headers:
-        name = name.lower()
-        if name == b"connection":
-            listed.append(value)
-        elif name not in drop:
-            left.append((name, value.strip()))
-    if listed:
-        named = {name.strip() for name in b",".join(listed).lower().split(b",")} - drop
-        if named:
-            left = [pair for pair in left if pair[0] not in named]
-    return left
+    """Return `headers`, names in lower case, without those in `drop` and those that `Connection` names."""
+    if b"connection" in dict(headers):
+        listed = b",".join([value for name, value in headers if name == b"connection"])
+        drop |= {name.strip() for name in listed.lower().split(b",")}
+    return [(name, value.strip()) for name, value in headers if name not in drop]
 
 
 def first(headers: Headers, name: bytes) -> bytes:

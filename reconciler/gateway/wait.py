@@ -29,7 +29,7 @@ def priority_of(headers: Headers, key: ApiKey | None, model: int) -> int:
     Raises `ApiError` (400) for a header that is neither a number nor one of the manifest's words.
     """
     granted = model if key is None or key.priority is None else key.priority
-    asked = next((value for name, value in headers if name == PRIORITY_HEADER), None)
+    asked = dict(headers).get(PRIORITY_HEADER)
     if asked is None:
         return granted
     text = asked.decode("latin-1").strip().lower()
@@ -46,7 +46,7 @@ def asked_comments(headers: Headers) -> bool | None:
 
     Raises `ApiError` (400) for a header that says neither yes nor no.
     """
-    asked = next((value for name, value in headers if name == COMMENTS_HEADER), None)
+    asked = dict(headers).get(COMMENTS_HEADER)
     if asked is None:
         return None
     wish = _SWITCH.get(asked.strip().lower())
