@@ -30,11 +30,11 @@ def answer_headers(headers: Headers) -> Headers:
 
 
 def kept(headers: Headers, drop: frozenset[bytes]) -> Headers:
-    """Return `headers`, names in lower case, without those in `drop` and those that `Connection` names."""
-    if b"connection" in dict(headers):
-        listed = b",".join([value for name, value in headers if name == b"connection"])
+    """Return `headers` in lower case without those in `drop` and those that `Connection` names."""
+    if b"connection" in map(bytes.lower, dict(headers)):
+        listed = b",".join([value for name, value in headers if name.lower() == b"connection"])
         drop |= {name.strip() for name in listed.lower().split(b",")}
-    return [(name, value.strip()) for name, value in headers if name not in drop]
+    return [(lower, value.strip()) for name, value in headers if (lower := name.lower()) not in drop]
 
 
 def first(headers: Headers, name: bytes) -> bytes:
