@@ -36,10 +36,9 @@ async def summarizing(
         yield r, engine, summarizer
 
 
-async def summary_waits(r: Rig) -> None:
-    await wait_for_async(
-        lambda: any(d.model == "other" for d in r.book.demands()), 2, "the summary's request"
-    )
+async def waits(r: Rig, model: str) -> None:
+    """Return when a request waits for the model to be loaded."""
+    await wait_for_async(lambda: any(d.model == model and d.waiting for d in r.book.demands()), 2, model)
 
 
 async def answer(exchange: Exchange, value: object) -> None:
@@ -58,7 +57,7 @@ async def answer(exchange: Exchange, value: object) -> None:
 async def test_a_summary_is_as_urgent_as_the_request_that_needs_it(headers: list[str], priority: int) -> None:
     async with summarizing(priority=900) as (r, _, _):
         async with await r.raw(request(BODY, *headers, path=CHAT)):
-            await summary_waits(r)
+            await waits(r, "other")
             [head] = [queue.head for queue in r.book.traffic().queues if queue.model == "other"]
             assert head is not None
             assert head.priority == priority
@@ -76,4 +75,25 @@ async def test_a_summary_takes_no_longer_than_its_model_may_and_then_the_chat_is
             head = await receive_until(stream, b"{}")
         assert b"x-reconciler-context: trimmed " in head
         assert b", no summary: other failed (it did not finish within 0.1 s)\r\n" in head
+        await r.idle()
+
+
+async def test_a_chat_that_waits_again_after_its_summary_tells_what_for_once() -> None:
+    """The summarizer was loaded in its place."""
+    async with summarizing() as (r, engine, summarizer):
+        r.book.close("chat")
+        async with await r.raw(request(BODY, DESK, path=CHAT)) as stream:
+            await waits(r, "chat")
+            r.open(engine.port)
+            await waits(r, "other")
+            r.book.close("chat")
+            r.open(summarizer.port, "other")
+            await answer(await summarizer.next(), {"choices": [{"message": {"content": "They said word."}}]})
+            await waits(r, "chat")
+            r.open(engine.port)
+            await answer(await engine.next(), {})
+            head = await receive_until(stream, b"{}")
+        assert b"x-reconciler-context: summarized " in head
+        assert head.count(b"x-reconciler-waited-for: load, place 1\r\n") == 1
+        assert head.count(b"x-reconciler-waited") == 2
         await r.idle()
