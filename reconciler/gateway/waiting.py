@@ -4,7 +4,8 @@ from typing import Final
 from urllib.parse import quote
 
 from reconciler.board import Progress, Snapshot
-from reconciler.core.types import LedgerEntry
+from reconciler.core.types import LedgerEntry, Outcome
+from reconciler.gateway.verdict_words import verdict_text
 
 #: Seconds after which to try again where nothing was measured.
 RETRY_AFTER_SECONDS: Final = 5.0
@@ -44,8 +45,8 @@ def state_text(snapshot: Snapshot | None, model: str, now: float) -> str:
     verdict = snapshot.plan.verdict(model)
     ready = any(i.model == model and i.ready for i in snapshot.world.observation.instances)
     why = ""
-    if verdict is not None and not ready:
-        why = f"{verdict.reason.value}: {verdict.detail}" if verdict.detail else verdict.reason.value
+    if verdict is not None and not (ready and verdict.outcome is Outcome.KEEP):
+        why = verdict_text(verdict, max(0.0, now - snapshot.at))
     if progress is None:
         return why
     other = _progress_text(progress, now)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from gateway_rig import Rig, receive_all, receive_until, request, rig, scripted, snapshot
 from reconciler.board import Board, Progress, Snapshot
-from reconciler.core.types import LedgerEntry, ModelSpec
+from reconciler.core.types import Account, LedgerEntry, ModelSpec, Outcome, Plan, Reason, Verdict
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.wait import Comments, asked_comments, priority_of
 from reconciler.gateway.waiting import place_text, retry_after, state_text
@@ -65,6 +66,72 @@ def test_when_to_come_again_follows_from_what_loads_take(made: Snapshot | None, 
 )
 def test_what_happens_is_said_in_words(made: Snapshot | None, text: str) -> None:
     assert state_text(made, "chat", made.at if made else 0.0) == text
+
+
+def planned(verdict: Verdict, *, ready: tuple[str, ...] = ()) -> Snapshot:
+    """Return a snapshot whose plan says this of `chat`."""
+    plan = Plan(0, 1, Account(), verdicts=(verdict,))
+    return snapshot(ModelSpec("chat", "d"), plan=plan, ready=ready)
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize("reason", list(Reason))
+@pytest.mark.parametrize("detail", ["", "NoFile"])
+def test_clients_are_told_in_words_whatever_the_plan_says(
+    outcome: Outcome, reason: Reason, detail: str
+) -> None:
+    made = planned(Verdict("chat", outcome, reason, detail=detail))
+    text = state_text(made, "chat", made.at)
+    assert re.fullmatch(r"chat [a-z', ]+", text)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        (
+            Verdict("chat", Outcome.COLD, Reason.NOT_WANTED, detail="loads when"),
+            "chat was asked for just now",
+        ),
+        (
+            Verdict("chat", Outcome.COLD, Reason.DISMISSED, detail="it stays out"),
+            "chat was asked for just now",
+        ),
+        (Verdict("chat", Outcome.LOAD, Reason.DEMANDED, detail="1 request"), "chat is about to be loaded"),
+        (
+            Verdict("chat", Outcome.BLOCKED, Reason.VICTIMS_BUSY, detail="5 MiB short until other is idle"),
+            "chat waits for room: 5 MiB short until other is idle",
+        ),
+        (
+            Verdict("chat", Outcome.BLOCKED, Reason.BACKING_OFF, detail="failed once", retry_in=2.5),
+            "chat failed to start, tried again in 2 s",
+        ),
+        (
+            Verdict("chat", Outcome.BLOCKED, Reason.RESTING, retry_in=0.5),
+            "chat was unloaded a moment ago, tried",
+        ),
+        (Verdict("chat", Outcome.EVICT, Reason.MAKE_ROOM), "chat is being unloaded to make room"),
+        (Verdict("chat", Outcome.KEEP, Reason.IN_USE), ""),
+    ],
+)
+def test_what_the_plan_means_for_who_waits(verdict: Verdict, text: str) -> None:
+    made = planned(verdict, ready=("chat",) if verdict.reason in (Reason.IN_USE, Reason.MAKE_ROOM) else ())
+    said = state_text(made, "chat", made.at + 1)
+    assert said.startswith(text)
+    assert bool(said) == bool(text)
+
+
+async def test_who_asks_first_is_not_told_that_nobody_asked() -> None:
+    async with rig() as r:
+        cold = Verdict("chat", Outcome.COLD, Reason.NOT_WANTED, detail="loads when a request asks for it")
+        made = planned(cold)
+        limits = {"chat": RequestLimits(queue=QueueLimits(1, 60))}
+        r.publish(replace(made, applied=replace(made.applied, limits=limits)))
+        async with await r.raw(request(STREAM, COMMENTS)) as stream:
+            await receive_until(stream, b": chat was asked for just now\n\n")
+            refused = (await r.post(ASK)).json()["error"]
+        assert refused["code"] == "queue_full"
+        assert refused["message"].endswith("(chat was asked for just now)")
+        await r.idle()
 
 
 def test_places_in_line() -> None:
