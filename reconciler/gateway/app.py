@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.board import Board
-from reconciler.gateway.control import Control
+from reconciler.gateway.control import Control, own_paths
 from reconciler.gateway.error_form import refuse
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import Guard
 from reconciler.gateway.messages.errors import body_for
-from reconciler.gateway.naming import UPSTREAM
+from reconciler.gateway.naming import UPSTREAM, nowhere
 from reconciler.gateway.proxy import DataTask
 from reconciler.gateway.raw import RawTask
 from reconciler.gateway.shared import Shared
@@ -148,7 +148,7 @@ async def _routing_error(request: Request, error: Exception) -> Response:
         allow = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
         answer = not_allowed(request.scope, allow)
     else:
-        answer = ApiError("not_found", f"there is nothing at {request.url.path}")
+        answer = nowhere(request.url.path, own_paths(request))
     return await _api_error(request, answer)
 
 

@@ -14,7 +14,7 @@ from reconciler.core.types import Residency
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
 from reconciler.gateway.holds import Holds
-from reconciler.gateway.naming import resolve, unknown
+from reconciler.gateway.naming import nowhere, resolve, unknown
 from reconciler.gateway.openapi.endpoint import openapi
 from reconciler.gateway.views import View, Views, check_loadable, model_entry, model_ids, verdict_entry
 from reconciler.leases import LeaseBook
@@ -68,6 +68,8 @@ class Control:
     async def model(self, request: Request) -> Response:
         """Show one id."""
         snapshot, model_id = self.snapshot, request.path_params["id"]
+        if not model_id:
+            raise nowhere(request.url.path, own_paths(request))
         if model_id not in (known := model_ids(snapshot)):
             raise unknown(model_id, known)
         return JSONResponse(model_entry(snapshot, model_id, self.created))
@@ -135,3 +137,8 @@ class Control:
             return JSONResponse(view(snapshot, self.clock()))
 
         return endpoint
+
+
+def own_paths(request: Request) -> list[str]:
+    """Return the paths of ours that are always the same."""
+    return [r.path for r in request.app.routes if isinstance(r, Route) and "{" not in r.path]

@@ -9,9 +9,11 @@ from urllib.parse import quote, unquote_to_bytes
 
 from reconciler.board import Snapshot
 from reconciler.gateway.errors import ApiError
+from reconciler.gateway.surface import SURFACE
 from reconciler.manifest.applied import Virtual
 
 SHOWN = 20
+SHOWN_PATH: Final = 200
 NO_VIRTUAL: Final[Mapping[str, Virtual]] = MappingProxyType({})
 #: Begins the paths that go to an engine as they are.
 UPSTREAM: Final = b"/upstream/"
@@ -43,6 +45,23 @@ def unknown(name: str, known: Iterable[str]) -> ApiError:
     text += f"; did you mean {guess!r}?" if guess else "."
     listed = ", ".join(ids[:SHOWN]) + (f" and {len(ids) - SHOWN} more" if len(ids) > SHOWN else "")
     return ApiError("model_not_found", f"{text} Known: {listed or 'none'}")
+
+
+def nowhere(path: str, own: Iterable[str]) -> ApiError:
+    """Return the 404 for a path that is none: the nearest of the data API's and of our `own`, if one is like it.
+
+    Mostly a base URL was given without its `/v1`, or with it twice, or with a slash too many.
+    """
+    known = {*SURFACE, *own}
+    plain = "/" + "/".join(part for part in path.split("/") if part)
+    forms = (plain, f"/v1{plain}", plain.removeprefix("/v1"), f"/api{plain}", f"/api/v1{plain}")
+    guess = next((form for form in forms if form in known), None)
+    if guess is None:
+        close = difflib.get_close_matches(plain[:SHOWN_PATH], sorted(known), n=1, cutoff=0.8)
+        guess = close[0] if close else None
+    shown = path if len(path) <= SHOWN_PATH else path[:SHOWN_PATH] + "..."
+    hint = f"; did you mean {guess}?" if guess else ""
+    return ApiError("not_found", f"there is nothing at {shown}{hint}")
 
 
 def resolve(snapshot: Snapshot, name: str) -> str:

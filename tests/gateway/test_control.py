@@ -1,12 +1,13 @@
 """The gateway's own answers: model list, health, documents, load, evict, stop, and the paths there are."""
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gateway_rig import CHAT, rig, snapshot
+from gateway_rig import CHAT, request, rig, snapshot
 from reconciler.core.machine import Evicting, Loading, State
 from reconciler.core.types import (
     Account,
@@ -73,6 +74,41 @@ async def test_an_unknown_id_is_a_404_with_the_near_name() -> None:
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "model_not_found"
         assert "did you mean 'chat'?" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "meant"),
+    [
+        ("GET", "//v1/models", "/v1/models"),
+        ("GET", "/v1/models/", "/v1/models"),
+        ("GET", "/models/", "/models"),
+        ("POST", "/chat/completions", "/v1/chat/completions"),
+        ("POST", "/chat/completions/", "/v1/chat/completions"),
+        ("POST", "/embeddings", "/v1/embeddings"),
+        ("POST", "/messages", "/v1/messages"),
+        ("POST", "/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("POST", "/v1/v1/messages", "/v1/messages"),
+        ("POST", "/v1/chat/completion", "/v1/chat/completions"),
+        ("GET", "/v1/status", "/api/v1/status"),
+        ("GET", "/status", "/api/v1/status"),
+        ("POST", "/v1/rerank/", "/v1/rerank"),
+        ("GET", "/", None),
+        ("GET", "/favicon.ico", None),
+        ("POST", "/api/generate", None),
+        ("GET", "/" + "x" * 9000, None),
+    ],
+)
+async def test_an_unknown_path_is_a_404_with_the_near_one(method: str, path: str, meant: str | None) -> None:
+    async with rig() as r:
+        data = request(b"", "Connection: close", path=path, method=method)
+        answer = await r.exchange(data)
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+    assert error.get("code", "not_found") == "not_found"
+    said = f"; did you mean {meant}?" if meant else "did you mean"
+    assert (said in error["message"]) is (meant is not None)
+    assert error["message"].endswith(said) is (meant is not None)
+    assert len(error["message"]) < 300
 
 
 async def test_head_is_get_without_a_body_and_reading_changes_nothing() -> None:
