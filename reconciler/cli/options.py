@@ -10,7 +10,9 @@ from reconciler.cli.output import UsageError
 StateDir = Annotated[
     Path | None,
     Parameter(
-        name="--state-dir", metavar="DIR", help="Where the loop keeps its state [default: the user's]."
+        name="--state-dir",
+        metavar="DIR",
+        help="Where the loop keeps its state [default: $RECONCILE_STATE_DIR, else the user's].",
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print JSON.")]

@@ -1,5 +1,6 @@
 """Where this program keeps what it must remember."""
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -8,19 +9,22 @@ import platformdirs
 #: File names inside the state directory.
 DATABASE: Final = "ledger.db"
 RUN_FILE: Final = "run.json"
+#: Names the state directory where the command line does not.
+VARIABLE: Final = "RECONCILE_STATE_DIR"
 
 
 def state_dir(override: Path | None = None, *, create: bool = True) -> Path:
     """Return the absolute state directory; with `create` it exists afterwards, open to its owner only (0700).
 
+    It is `override`, else what RECONCILE_STATE_DIR says, else the user's.
+
     A directory that already exists keeps its mode: it may be a shared one that somebody named on purpose, and
     every file we put into it is private by itself. Raises OSError when it cannot be made, or is none. Blocking.
     """
-    path = (
-        override.expanduser()
-        if override
-        else Path(platformdirs.user_state_dir("reconciler", appauthor=False))
-    )
+    named = override or os.environ.get(VARIABLE)
+    if not named:
+        named = platformdirs.user_state_dir("reconciler", appauthor=False)
+    path = Path(named).expanduser()
     path = path.absolute()
     _check(path)
     if create and not path.is_dir():

@@ -55,6 +55,14 @@ def test_status_shows_what_the_loop_says(
     assert json.loads(capsys.readouterr().out) == status_document()
 
 
+def test_the_state_dir_need_not_be_said_at_each_verb(
+    loop: StandIn, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECONCILE_STATE_DIR", str(state))
+    assert main(["status"]) == 0
+    assert loop.asked == ["GET /api/v1/status"]
+
+
 @pytest.mark.parametrize("name", ["chat", "gpt-4o"])
 def test_explain_takes_names_and_aliases(
     name: str, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
@@ -177,7 +185,7 @@ def test_a_note_of_a_dead_loop_is_not_followed(
     assert main(["status", "--state-dir", str(state)]) == 1
     assert capsys.readouterr().err == (
         f"error: no loop runs with the state directory {state}; "
-        "start one with `reconcile`, or name another with --state-dir\n"
+        "start one with `reconcile`, or name another with --state-dir or RECONCILE_STATE_DIR\n"
     )
     assert loop.asked == []
 

@@ -145,11 +145,26 @@ def test_files_are_private(tmp_path: Path) -> None:
 def test_state_dir_is_only_made_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RECONCILE_STATE_DIR", raising=False)
     path = state_dir(create=False)
     assert path.name == "reconciler"
     assert list(tmp_path.iterdir()) == []
     assert state_dir() == path
     assert path.is_dir()
+
+
+def test_the_environment_names_the_state_dir_where_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "users"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for said, meant in [("/named/s", "/named/s"), ("~/s", f"{tmp_path}/home/s"), ("s", f"{tmp_path}/s")]:
+        monkeypatch.setenv("RECONCILE_STATE_DIR", said)
+        assert state_dir(create=False) == Path(meant)
+    assert state_dir(tmp_path / "other", create=False) == tmp_path / "other"
+    monkeypatch.setenv("RECONCILE_STATE_DIR", "")
+    assert state_dir(create=False).is_relative_to(tmp_path / "users")
 
 
 def test_a_state_dir_that_cannot_be_one_is_refused_in_words(tmp_path: Path) -> None:
