@@ -6,12 +6,15 @@ from typing import Final
 
 from reconciler.core.memory import Estimate, Memory, Said
 from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Preflight
+from reconciler.core.words import times
 
 #: Wait before the second try after a failure; doubled each time up to the cap. Five starts in the first minute.
 BACKOFF_FIRST: Final = 2.0
 BACKOFF_CAP: Final = 300.0
 #: A model that served this long is healthy: what failed before is forgotten.
 STABLE_SECONDS: Final = 60.0
+#: How the error of a ready model begins that ended by itself.
+DIED: Final = "it died"
 
 
 def total(manifest: Manifest, memory: Memory) -> int | None:
@@ -188,6 +191,11 @@ def crashed(entry: LedgerEntry, error: str, ran_seconds: float, now: float) -> L
     if ran_seconds >= STABLE_SECONDS:
         return replace(entry, failures=0, retry_at=None, last_error=error)
     return failed(entry, error, now)
+
+
+def mishap(entry: LedgerEntry) -> str:
+    """Return how often a model failed, in the word for what it did last: `failed once`, `died 3 times`."""
+    return f"{'died' if entry.last_error.startswith(DIED) else 'failed'} {times(entry.failures)}"
 
 
 def stable(entry: LedgerEntry, ran_seconds: float) -> LedgerEntry:

@@ -80,7 +80,11 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "not_startable": Code(
             503, SERVER, "The model cannot be started until what the message names is mended."
         ),
-        "backing_off": Code(503, SERVER, "The model failed to start and is tried again later."),
+        "backing_off": Code(
+            503,
+            SERVER,
+            "The model failed and is tried again later: in more than 5 s, or 30 s if it has been ready before.",
+        ),
         "model_stopped": Code(503, SERVER, "The model was stopped while it served the request."),
         "upstream_timeout": Code(504, SERVER, "The model's server took longer than the manifest allows."),
         "never_fits": Code(507, SERVER, "The model is larger than the memory it may ever get."),

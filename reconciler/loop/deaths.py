@@ -2,6 +2,7 @@
 
 import anyio.to_thread
 
+from reconciler.core.book import DIED
 from reconciler.host import Host
 from reconciler.leases import LeaseBook
 from reconciler.loop.failures import describe
@@ -42,5 +43,5 @@ async def take_deaths(
 
 def _autopsy(host: Host, launch: Launch) -> tuple[str, tuple[int, ...]]:
     """Return why it died, and which of its processes still live."""
-    error = describe(launch.spec, launch.exit, host.logs, launch.model, "it died")
+    error = describe(launch.spec, launch.exit, host.logs, launch.model, DIED)
     return error, host.tree(launch.process, launch.id, thorough=True)

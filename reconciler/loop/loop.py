@@ -37,7 +37,7 @@ from reconciler.loop.ledger import Ledger
 from reconciler.loop.loading import Loader
 from reconciler.loop.observe import Observer
 from reconciler.loop.publish import Publisher
-from reconciler.loop.refusals import refusals
+from reconciler.loop.refusals import once_ready, refusals
 from reconciler.loop.slot import Slot
 from reconciler.manifest import Applied, ManifestError
 from reconciler.memory.probe import MachineProbe
@@ -223,7 +223,8 @@ class Loop:
         world = World(observation, self._ledger.entries())
         made = plan(self._applied.manifest, world, now)
         self._crowded = any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts)
-        for model, refusal in refusals(made).items():
+        proved = once_ready(self._applied.manifest, world.ledger)
+        for model, refusal in refusals(made, proved).items():
             self._book.refuse(model, refusal)
             self._book.wish_over(model)
         self._journal.waits(made, world)

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from manager import SOON, Manager, process_state, running
+from manager import SOON, Asking, Manager, process_state, running
 from support import wait_for
 
 
@@ -90,3 +90,20 @@ def test_a_request_for_a_model_that_fails_to_load_is_answered(manager: Manager) 
     manager.write({"bad": manager.fake("bad", "--repaired")})
     wait_for(lambda: manager.status()["manifest"]["generation"] == 2, SOON, "the repaired manifest")
     assert manager.ask("bad").status_code == 200
+
+
+def test_a_model_that_served_and_died_is_waited_for(manager: Manager) -> None:
+    """The third death makes the next try 8 s away: a request stands in line for it, and is told why."""
+    manager.write({"shaky": manager.fake("shaky")})
+    manager.start()
+    for deaths in (1, 2, 3):
+        assert manager.client.post("/api/v1/models/shaky/load").status_code in (200, 202)
+        [pid] = manager.wait_ready("shaky")
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: len(manager.events("crashed", "shaky")) == deaths, SOON, "the death to be seen")  # noqa: B023
+    waiting = Asking(manager, "shaky")
+    found = manager.wait_model("shaky", waiting=1)
+    assert 5 < found["retry_in"] <= 8
+    assert found["verdict"]["detail"].startswith("died 3 times, tries again in ")
+    manager.client.post("/api/v1/models/shaky/load")  # a person does not want to wait
+    assert waiting.status() == 200

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reconciler.core.types import Account, Outcome, Plan, Reason, Verdict
+from reconciler.core.types import Account, LedgerEntry, Manifest, ModelSpec, Outcome, Plan, Reason, Verdict
 from reconciler.gateway.errors import CODES
-from reconciler.loop.refusals import SHORT_BACKOFF, refusals
+from reconciler.loop.refusals import PATIENT_BACKOFF, SHORT_BACKOFF, once_ready, refusals
 
 #: Every reason that can stand behind a waiting request: (status, code), or None = it waits on.
 ANSWERS: dict[Reason, tuple[int, str] | None] = {
@@ -41,3 +41,21 @@ def test_a_model_that_is_tried_again_soon_is_waited_for() -> None:
     found = refusals(made(soon, late))
     assert list(found) == ["n"]
     assert found["n"].retry_after == SHORT_BACKOFF + 1
+
+
+def test_a_model_that_was_ready_once_is_waited_for_longer() -> None:
+    soon = Verdict("m", Outcome.BLOCKED, Reason.BACKING_OFF, retry_in=PATIENT_BACKOFF)
+    late = Verdict("n", Outcome.BLOCKED, Reason.BACKING_OFF, retry_in=PATIENT_BACKOFF + 1)
+    never = Verdict("o", Outcome.BLOCKED, Reason.BACKING_OFF, retry_in=PATIENT_BACKOFF)
+    assert list(refusals(made(soon, late, never), {"m", "n"})) == ["n", "o"]
+
+
+def test_ready_once_is_who_was_with_the_settings_of_today() -> None:
+    manifest = Manifest(tuple(ModelSpec(name, "d") for name in ("a", "b", "c")))
+    ledger = (
+        LedgerEntry("a", "d", load_seconds=1.0),
+        LedgerEntry("b", "d", failures=1),
+        LedgerEntry("c", "old", load_seconds=1.0),
+        LedgerEntry("gone", "d", load_seconds=1.0),
+    )
+    assert once_ready(manifest, ledger) == {"a"}
