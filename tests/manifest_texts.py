@@ -37,7 +37,7 @@ models:
     engine: command
     command: [./bin/serve, --port, "${port}"]
     weights: ../weights/big.gguf
-    role: embedding
+    role: vision
     aliases: [large, huge]
     priority: critical
     residency: pinned

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Residency
 from reconciler.engines.base import Engine
+from reconciler.manifest.applied import GENERATING, Overflow
 from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.document import Document, Machine, Model
 from reconciler.manifest.explain import place
@@ -131,6 +132,7 @@ def _check_model(name: str, model: Model, root: Map, problems: Problems) -> None
             message,
             "peak counts everything, not the extra",
         )
+    _check_overflow(name, model, root, problems)
     health: Path = ("models", name, "health")
     if model.engine != "command" and find(root, health)[2] == len(health):
         message = f"the engine {model.engine} knows by itself how to ask whether it is ready"
@@ -143,6 +145,16 @@ def _check_model(name: str, model: Model, root: Map, problems: Problems) -> None
             "write an absolute path or one relative to this file; ${env:HOME} stands for the home directory"
         )
         problems.add(place(root, ("models", name, "command", 0)), "command", message, hint)
+
+
+def _check_overflow(name: str, model: Model, root: Map, problems: Problems) -> None:
+    """Note a prompt that is to be shortened although it is no conversation; a default is meant for other models."""
+    path: Path = ("models", name, "context", "overflow")
+    overflow = model.context.overflow
+    if overflow is not Overflow.REJECT and model.role not in GENERATING and find(root, path)[2] == len(path):
+        message = f"`overflow: {overflow.value}` has no effect: nothing is left out of requests to a model"
+        message += f" whose role is {model.role.value}"
+        problems.add(place(root, path), "overflow", message, "delete it, or write `overflow: reject`")
 
 
 def _stated(model: Model) -> int:

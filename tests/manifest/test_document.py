@@ -39,7 +39,7 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
         engine="command",
         command=(f"{tmp_path}/bin/serve", "--port", "${port}"),
         weights=f"{tmp_path.parent}/weights/big.gguf",
-        role=Role.EMBEDDING,
+        role=Role.VISION,
         context_tokens=4096,
         slots=2,
         cache_type="q8_0",
@@ -87,7 +87,7 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
         gates=("llm", "disk"),
         priority=1000,
         context=ContextLimits(4096, Overflow.SUMMARIZE, "small"),
-        role=Role.EMBEDDING,
+        role=Role.VISION,
     )
     assert applied.limits["small"] == RequestLimits(QueueLimits(64, 120), first_byte=600, request=None)
     assert applied.gateway == GatewaySettings(
