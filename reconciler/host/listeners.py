@@ -18,6 +18,8 @@ from reconciler.host.tree import Mark, members
 
 _LISTEN: Final = "0A"
 _SYN_RECEIVED: Final = "03"
+#: Where a model is asked.
+_REACHED: Final = ("127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,7 +42,8 @@ class Listener:
         """A connection to 127.0.0.1 or ::1 can reach it."""
         address = ipaddress.ip_address(self.address)
         mapped = getattr(address, "ipv4_mapped", None)
-        return (mapped or address).is_loopback or address.is_unspecified
+        # 127.0.0.2 is on the loopback as well, but another address of it.
+        return str(mapped or address) in _REACHED or address.is_unspecified
 
 
 class PortOwner(Enum):
@@ -83,8 +86,10 @@ class PortProof:
             case PortOwner.STRANGER:
                 return f"port {self.port} belongs to {who}, which is not part of this model"
             case PortOwner.OTHER_PORT:
-                places = self.addresses if self.port in self.ports else tuple(map(str, self.ports))
-                return f"{who} listens on {', '.join(places)}, manifest says {self.port}"
+                if self.port in self.ports:
+                    places, host = ", ".join(self.addresses), _REACHED[0]
+                    return f"{who} listens on {places}, which is not reached at {host}"
+                return f"{who} listens on {', '.join(map(str, self.ports))}, manifest says {self.port}"
 
 
 def listeners(port: int) -> tuple[Listener, ...]:

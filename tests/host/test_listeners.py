@@ -73,6 +73,16 @@ async def test_a_server_on_another_port_than_declared_is_told_with_both(bench: B
     )
 
 
+async def test_a_server_on_another_local_address_is_told_where_it_listens(bench: Bench) -> None:
+    launched = await bench.start(*FAKE, "--port", "{port}", "--host", "127.0.0.2")
+    await wait_for_async(lambda: bool(listeners(launched.port)), 5, "it to listen")
+    proof = bench.host.owns_port(launched.process, launched.launch_id, launched.port)
+    assert proof.owner is PortOwner.OTHER_PORT
+    assert proof.message == (
+        f"pid {launched.process.pid} listens on 127.0.0.2:{launched.port}, which is not reached at 127.0.0.1"
+    )
+
+
 async def test_a_stranger_beside_us_in_the_other_family_spoils_the_proof(bench: Bench) -> None:
     launched = await bench.serve()
     with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as sock:
