@@ -19,6 +19,7 @@ from reconciler.manifest.files import Content, read_content
 from reconciler.manifest.keys import key_variables, read_keys
 from reconciler.manifest.merge import merge_files
 from reconciler.manifest.names import check_names, routes
+from reconciler.manifest.overflow import unlimited
 from reconciler.manifest.problems import Problems, nearest
 from reconciler.manifest.references import check_references
 from reconciler.manifest.tree import Entry, Map, Mark, Node, SourceFile
@@ -85,7 +86,7 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
         digest=build.content_digest(document, content.files[0].directory, gateway, virtual),
         source=source,
         virtual=virtual,
-        warnings=tuple(too_large(document)),
+        warnings=(*too_large(document), *unlimited(document, root)),
     )
 
 

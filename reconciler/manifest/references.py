@@ -9,6 +9,7 @@ from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.document import Document, Model
 from reconciler.manifest.explain import locate, place
 from reconciler.manifest.gateway_part import Gateway
+from reconciler.manifest.overflow import check_overflow
 from reconciler.manifest.problems import Problems, nearest
 from reconciler.manifest.tree import Map, Mark
 from reconciler.manifest.virtual_part import VirtualModel, WhenPart
@@ -25,6 +26,7 @@ def check_references(document: Document, routes: Mapping[str, str], root: Map, p
     for name, model in document.models.items():
         _check_gate(name, model, gates, root, problems)
         _check_summarizer(name, document, routes, root, problems)
+    check_overflow(document, routes, root, problems)
     for name, part in document.virtual.items():
         _check_virtual(name, part, document, routes, root, problems)
 
@@ -96,20 +98,39 @@ def _check_virtual(
     always: int | None = None
     for number, rule in enumerate(part.rules):
         path: Path = (*at, "rules", number)
-        for place_in_list, use in enumerate(rule.use):
-            _model(use, document, routes, _item(root, (*path, "use"), place_in_list), problems)
+        _check_use(rule.use, (*path, "use"), document, routes, root, problems)
         _check_when(rule.when, (*path, "when"), root, problems)
         if always is not None:
             _unreachable(place(root, path), f"rule {number + 1}", always, problems)
         elif not rule.when.conditions:
             always = number
-    for place_in_list, use in enumerate(part.use or ()):
-        _model(use, document, routes, _item(root, (*at, "use"), place_in_list), problems)
+    _check_use(part.use or (), (*at, "use"), document, routes, root, problems)
     if part.use is not None and always is not None:
         _unreachable(place(root, (*at, "use")), "what `use` says here", always, problems)
     elif part.use is None and always is None:
         message = f"nobody answers requests to {quoted(name)} for which no rule holds"
         problems.add(_key(root, at), "virtual", message, "add `use: MODEL` beside `rules`")
+
+
+def _check_use(
+    use: tuple[str, ...],
+    path: Path,
+    document: Document,
+    routes: Mapping[str, str],
+    root: Map,
+    problems: Problems,
+) -> None:
+    """Note names behind which there is no model, or one that was named before."""
+    seen: dict[str, str] = {}
+    for number, name in enumerate(use):
+        where = _item(root, path, number)
+        model = _model(name, document, routes, where, problems)
+        if model in seen:
+            same = "" if name == seen[model] else f" (it is {quoted(seen[model])})"
+            message = f"{quoted(name)} is named twice{same}: the second never answers"
+            problems.add(where, "duplicate", message, "delete one of the two")
+        elif model is not None:
+            seen[model] = name
 
 
 def _unreachable(where: Mark, what: str, always: int, problems: Problems) -> None:

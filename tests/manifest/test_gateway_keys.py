@@ -125,6 +125,8 @@ WRONG_MODEL = [
     ("context: {overflow: summarize, summarizer: zzz}", "unknown-model", "models:"),
     ("context: {overflow: summarize, summarizer: beta}", "summarizer", ""),
     ("context: {summarizer: zzz}", "unknown-model", "models:"),
+    ("context: {summarizer: gamma}", "summarizer", "write `overflow: summarize`"),
+    ("context: {overflow: trim, summarizer: gamma}", "summarizer", "write `overflow: summarize`"),
     ("role: chats", "choice", "did you mean chat?"),
     ("healthCheckTimeout: 60", "unknown-key", "timeouts.load"),
     ("cmdStop: x", "unknown-key", "timeouts.stop"),
@@ -172,6 +174,38 @@ def test_a_summarizer_may_be_an_alias_and_a_default(tmp_path: Path) -> None:
     assert limits["c"].context.overflow is Overflow.TRIM
     (found,) = refuse(tmp_path, text.replace(", context: {overflow: trim}", ""))
     assert (found.line, found.code) == (2, "summarizer")
+
+
+def test_a_summarizer_by_default_is_for_those_who_summarise(tmp_path: Path) -> None:
+    def text(overflow: str, models: str) -> str:
+        return f"{HEAD}defaults: {{context: {{overflow: {overflow}, summarizer: c}}}}\nmodels: {models}\n"
+
+    accept(tmp_path, text("trim", "{a: {context: {overflow: summarize}}, c: {}}"))
+    accept(tmp_path, text("trim", "{}"))
+    (found,) = refuse(tmp_path, text("trim", "{a: {}, c: {}}"))
+    assert (found.line, found.code) == (2, "summarizer")
+    assert "no effect where no model summarises" in found.message
+
+
+@pytest.mark.parametrize(
+    ("key", "warned"),
+    [
+        ("context: {overflow: trim}", True),
+        ("context: {overflow: summarize, summarizer: c}", True),
+        ("context: {overflow: trim, max_tokens: 2048}", False),
+        ("context: {overflow: reject}", False),
+        ("role: chat", False),
+    ],
+)
+def test_a_prompt_of_any_length_is_never_too_long(tmp_path: Path, key: str, warned: bool) -> None:
+    warnings = accept(tmp_path, model(key)).warnings
+    assert len(warnings) == warned
+    assert all('model "a": `overflow: ' in text and "context.max_tokens" in text for text in warnings)
+
+
+def test_what_to_do_with_long_prompts_may_be_a_default_for_models_that_it_cannot_help(tmp_path: Path) -> None:
+    models = "models: {a: {engine: command, command: [x]}}\n"
+    assert accept(tmp_path, f"{HEAD}defaults: {{context: {{overflow: trim}}}}\n{models}").warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -226,6 +260,9 @@ WRONG_VIRTUAL = [
     ("use: [a, d]", "unknown-model", 19, "models:"),
     ("use: auto", "virtual", 15, "a model or an alias"),
     ("use: []", "empty-value", 15, "give a value"),
+    ("use: [a, a]", "duplicate", 19, "delete one"),
+    ("use: [a, b, alpha]", "duplicate", 22, "delete one"),
+    ("rules: [{when: {code: true}, use: [b, b]}], use: b", "duplicate", 48, "delete one"),
     ("use: ''", "empty-value", 15, "give a value"),
     ("rules: [{when: {code: true}, use: d}], use: a", "unknown-model", 44, "models:"),
     ("rules: [{when: {code: true}}], use: a", "missing-key", 18, "use: MODEL"),
