@@ -54,6 +54,8 @@ class HttpProtocol(asyncio.Protocol):
         self._answered: Cycle | None = None
         self.pipeline: deque[tuple[Cycle, Scope]] = deque()
         self._expects = False
+        #: A part of a body came since this was last looked at.
+        self._body_came = False
         #: How long the connection may be idle.
         self._idle = Deadline(self.loop)
 
@@ -159,6 +161,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Take a part of the body; what comes after its answer is dropped."""
+        self._body_came = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.feed(data)
 
@@ -172,9 +175,7 @@ class HttpProtocol(asyncio.Protocol):
     def _start(self, cycle: Cycle, scope: Scope) -> None:
         self._answered = cycle
         tasks = self.server_state.tasks
-        task = self.loop.create_task(cycle.run(self.app, scope))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        tasks.add(self.loop.create_task(cycle.run(self.app, scope, tasks)))
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or wait for one."""

@@ -92,8 +92,11 @@ class Cycle:
         if hook is not None:
             hook()
 
-    async def run(self, app: ASGIApp, scope: Scope) -> None:
-        """Have the application answer. What it leaves unfinished ends with the connection: that is how it is seen."""
+    async def run(self, app: ASGIApp, scope: Scope, tasks: set[asyncio.Task[None]]) -> None:
+        """Have the application answer. What it leaves unfinished ends with the connection: that is how it is seen.
+
+        At its end the task that runs this is struck out of `tasks`.
+        """
         try:
             await app(scope, self.receive, self.send)
             if not self.response_started and not self.disconnected:
@@ -105,6 +108,9 @@ class Cycle:
             if not self.response_complete and not self.disconnected:
                 await self._break_off()
             self._done = None
+            task: asyncio.Task[None] | None = asyncio.current_task()
+            if task is not None:
+                tasks.discard(task)
 
     async def _break_off(self) -> None:
         if not self.response_started:
@@ -171,21 +177,31 @@ class Cycle:
         if self.response_started:
             self._send_piece(message.get("body", b""), last=not message.get("more_body", False))
         else:
-            self._send_head(message)
+            head = self._begin(message["status"], list(message.get("headers", ())))
+            if FOLLOWS in message:
+                self._head = head
+            else:
+                self._transport.write(head)
 
-    def _send_head(self, message: Message) -> None:
+    def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a whole answer, now: what `send` does for two messages. Not while the cycle is `congested`."""
+        if self.disconnected:
+            return
+        if self.response_started:
+            raise RuntimeError("a second answer was sent")
+        self._head = self._begin(status, headers)
+        self._send_piece(body, last=True)
+
+    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         head, self._left, self.keep_alive = head_of(
-            message["status"],
-            list(message.get("headers", ())),
+            status,
+            headers,
             head_only=self._head_only,
             keep_alive=self.keep_alive,
         )
         self.response_started = True
         self.waiting_for_100_continue = False
-        if FOLLOWS in message:
-            self._head = head
-        else:
-            self._transport.write(head)
+        return head
 
     def _send_piece(self, piece: bytes, *, last: bool) -> None:
         if self._head_only:

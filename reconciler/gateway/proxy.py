@@ -57,8 +57,7 @@ class DataTask(Task):
         self.watch()
         self.asked_comments = asked_comments(call.headers)
         call = self._route(snapshot, call)
-        shared.served.check(snapshot.applied, self.model, self.path, call.model)
-        self.served = shared.served.of(snapshot.applied, self.model)
+        self.served = shared.served.check(snapshot.applied, self.model, self.path, call.model)
         if self.translated and self.path.name != COUNT_TOKENS:
             to_chat(
                 call.document

@@ -99,6 +99,8 @@ class Reply:
         becomes an error in it. A client that takes nothing for too long is given up: its answer stays unfinished.
         """
         headers = answer_headers(incoming.headers)
+        if through is None and incoming.complete and self._answer_at_once(incoming, headers, extra):
+            return
         if through is not None:
             headers = [
                 pair for pair in through.head(incoming.status, headers) if pair[0] != b"content-length"
@@ -124,6 +126,21 @@ class Reply:
             await send_json(self._send, error.status, self._form.body(error), [*error.headers(), *extra])
         else:
             await self._fail_event(self._form.body(error))
+
+    def _answer_at_once(self, incoming: Incoming, headers: Headers, extra: Headers) -> bool:
+        """Send an answer that is here as a whole past ASGI, if nothing stands between; return whether it was."""
+        cycle = self._cycle
+        if (
+            cycle is None
+            or self.started
+            or cycle.congested
+            or self._send != cycle.send
+            or _is_events(headers)
+        ):
+            return False
+        self.started = self.finished = True
+        cycle.answer(incoming.status, headers + extra, incoming.take())
+        return True
 
     async def _begin(
         self, incoming: Incoming, headers: Headers, extra: Headers, through: Transform | None

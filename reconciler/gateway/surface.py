@@ -99,11 +99,13 @@ class Served:
     def __init__(self) -> None:
         self._applied: Applied | None = None
         self._by_model: dict[str, frozenset[str] | None] = {}
+        #: Model and path that were found to go together.
+        self._checked: set[tuple[str, str]] = set()
 
     def of(self, applied: Applied, model: str) -> frozenset[str] | None:
         """Return the paths a model's engine serves, or None if nobody can tell."""
         if applied is not self._applied:
-            self._applied, self._by_model = applied, {}
+            self._applied, self._by_model, self._checked = applied, {}, set()
         try:
             return self._by_model[model]
         except KeyError:
@@ -112,10 +114,17 @@ class Served:
             self._by_model[model] = served
             return served
 
-    def check(self, applied: Applied, model: str, path: Path, asked: str) -> None:
-        """Raise `ApiError` (400) if the model's engine does not answer the path; the message names those that do."""
-        if answers(self.of(applied, model), path):
-            return
+    def check(self, applied: Applied, model: str, path: Path, asked: str) -> frozenset[str] | None:
+        """Return what `of` does; raise `ApiError` (400) if the model's engine does not answer the path.
+
+        The message names those that do.
+        """
+        served = self.of(applied, model)
+        if (model, path.name) in self._checked:
+            return served
+        if answers(served, path):
+            self._checked.add((model, path.name))
+            return served
         fitting = self.fitting(applied, path)
         role = applied.limits[model].role.value if model in applied.limits else "other"
         text = f"{asked!r} is a model for {role}; it does not answer {path.name}"

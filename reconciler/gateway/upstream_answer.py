@@ -87,6 +87,10 @@ class Incoming:
                 await self._wait()
             finally:
                 deadline.lift()
+        return self.take()
+
+    def take(self) -> bytes:
+        """Return what is here of the body and was not taken yet."""
         piece = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._held = 0

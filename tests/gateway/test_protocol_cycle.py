@@ -50,7 +50,7 @@ class Made:
 
     async def run(self, app: Callable[[Any, Any, Any], Awaitable[None]]) -> list[bytes]:
         """Run an application; return what was written, without dates."""
-        await self.cycle.run(app, {"path": "/x"})
+        await self.cycle.run(app, {"path": "/x"}, set())
         heads = [packet.partition(b"date: ") for packet in self.wire.packets]
         return [before + (after.partition(b"GMT")[2] if date else b"") for before, date, after in heads]
 
@@ -85,6 +85,28 @@ async def test_a_body_that_follows_goes_with_its_head(first: dict[str, Any], pac
     made = Made()
     assert await made.run(app) == packets
     assert (made.done, made.wire.closed) == (1, False)
+
+
+async def test_a_whole_answer_is_one_packet() -> None:
+    made = Made()
+
+    async def app(_scope: Any, _receive: Any, _send: Any) -> None:
+        made.cycle.answer(200, [(b"content-length", b"5")], b"hello")
+        with pytest.raises(RuntimeError, match="second"):
+            made.cycle.answer(200, [], b"")
+
+    assert await made.run(app) == [HEAD + b"hello"]
+    assert (made.done, made.cycle.response_complete) == (1, True)
+
+
+async def test_nothing_is_sent_to_a_client_that_left() -> None:
+    made = Made()
+
+    async def app(_scope: Any, _receive: Any, _send: Any) -> None:
+        made.cycle.leave()
+        made.cycle.answer(200, [], b"hello")
+
+    assert (await made.run(app), made.done) == ([], 0)
 
 
 @pytest.mark.parametrize(
