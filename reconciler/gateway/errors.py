@@ -31,7 +31,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
     {
         "invalid_json": Code(400, BAD_REQUEST, "The body is not a JSON object in UTF-8."),
         "invalid_model": Code(400, BAD_REQUEST, "`model` is missing, empty or not a string."),
-        "invalid_host": Code(400, BAD_REQUEST, "There is no `Host` header, or more than one."),
+        "invalid_host": Code(400, BAD_REQUEST, "There is no `Host` header, an empty one, or more than one."),
         "invalid_http": Code(400, BAD_REQUEST, "What arrived is not HTTP/1.1."),
         "invalid_form": Code(400, BAD_REQUEST, "The body is not the form its `Content-Type` says."),
         "invalid_request": Code(

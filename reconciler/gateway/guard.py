@@ -61,6 +61,8 @@ class Access:
         if (values[0], local) in self._ours:
             return values[0]
         text = _text(values[0])
+        if not text:
+            raise ApiError("invalid_host", "the Host header of the request is empty")
         if not host_allowed(text, self._names, local):
             shown = f"Host {text[:100]!r} is not served here; add it to gateway.hosts if it should be"
             raise ApiError("forbidden_host", shown)

@@ -106,7 +106,7 @@ async def test_a_foreign_host_is_refused_on_every_route() -> None:
             assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("hosts", ["", "Host: 127.0.0.1\r\nHost: 127.0.0.1\r\n"])
+@pytest.mark.parametrize("hosts", ["", "Host:\r\n", "Host:  \r\n", "Host: 127.0.0.1\r\nHost: 127.0.0.1\r\n"])
 async def test_no_host_and_two_hosts_are_bad_requests(hosts: str) -> None:
     async with rig() as r:
         data = f"GET /v1/models HTTP/1.1\r\n{hosts}\r\n".encode()
