@@ -14,6 +14,7 @@ from reconciler.core.types import (
     Manifest,
     ModelSpec,
     Preflight,
+    Reason,
     Residency,
     World,
 )
@@ -101,6 +102,8 @@ class Table:
     strays: list[Instance]
     #: Models the manifest does not name whose process still serves requests.
     still_serving: frozenset[str] = frozenset()
+    #: Those of them whose drain was called off a moment ago.
+    spared: frozenset[str] = frozenset()
 
 
 def compare(manifest: Manifest, world: World, now: float) -> Table:
@@ -141,7 +144,8 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         )
     named = {spec.name for spec in manifest.models}
     serving = frozenset(d.model for d in demands.values() if d.in_use and d.model not in named)
-    return Table(rows, strays, serving)
+    left = frozenset(d.model for d in demands.values() if d.model in serving and d.spared is Reason.REMOVED)
+    return Table(rows, strays, serving, left)
 
 
 def _held_files(spec: ModelSpec, instance: Instance | None, preflight: Preflight | None) -> Files:

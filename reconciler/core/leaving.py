@@ -57,6 +57,11 @@ def _rested(row: Row, instance: Instance, now: float) -> Reason | None:
     return None
 
 
+def spared(row: Row, reason: Reason) -> bool:
+    """Whether a model that is in use is left alone for a while: a drain for the same reason was called off."""
+    return row.demand.in_use and row.demand.spared is reason
+
+
 def stray_reason(stray: Instance, named: set[str]) -> Reason:
     """Return why a process leaves that no row accounts for."""
     if stray.broken:

@@ -73,7 +73,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """The eviction was given up before anything was stopped: a lease or a pin won the race."""
+    """The eviction was given up before anything was stopped: a lease won the race, or nobody needs it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,14 @@ class Progressed:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What an eviction may take, in seconds, was edited while it is in progress."""
+
+    drain: float
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The action did not succeed; whatever it had started is stopped, or could not be."""
 
@@ -113,7 +121,7 @@ class Halt:
     reason: str
 
 
-Event = Exited | Aborted | Recovered | Deadline | Ready | Progressed | Failed | Halt
+Event = Exited | Aborted | Recovered | Deadline | Ready | Progressed | Limits | Failed | Halt
 
 
 class IllegalTransition(Exception):
@@ -161,9 +169,7 @@ def _begin_evict(action: Evict, spec: ModelSpec | None, world: World, now: float
     if stays and action.reason not in (Reason.DUPLICATE, Reason.CRASHED):
         raise CannotBegin(f"{action.model} is pinned")
     limits = spec or ModelSpec(action.model, instance.digest)
-    drain = limits.drain_timeout if action.drain else 0.0
-    # TERM, then TERM and KILL each get a moment of their own on top of the grace.
-    return Evicting(action, now, now + drain + limits.stop_grace + STOP_MARGIN)
+    return Evicting(action, now, _evict_deadline(action, now, limits.drain_timeout, limits.stop_grace))
 
 
 def advance(state: State, event: Event, now: float) -> State:
@@ -173,14 +179,17 @@ def advance(state: State, event: Event, now: float) -> State:
             return state
         case _, Halt(reason):
             return Halted(reason)
-        case Evicting(), Aborted():
+        case (
+            (Evicting(), Aborted())
+            | (Loading(), Ready())
+            | (Settling(), Recovered())
+            | (Settling(), Deadline())
+        ):
             return Idle()
+        case Evicting(), Limits(drain, grace):
+            return replace(state, deadline=_evict_deadline(state.action, state.since, drain, grace))
         case Evicting(action=Evict(model=model)), Exited(expect) | Failed(expect):
             return _settle(model, expect, now)
-        case Settling(), Recovered() | Deadline():
-            return Idle()
-        case Loading(), Ready():
-            return Idle()
         case Loading(), Progressed(at, patience):
             return replace(state, deadline=load_deadline(state.since, at, patience))
         case Loading(action=Load(model=model)), Failed(expect):
@@ -194,6 +203,11 @@ def advance(state: State, event: Event, now: float) -> State:
 def load_deadline(since: float, progressed_at: float, patience: float) -> float:
     """Return when a load is given up that began at `since` and was last seen to go on at `progressed_at`."""
     return min(progressed_at + patience, since + LOAD_CAP * patience)
+
+
+def _evict_deadline(action: Evict, since: float, drain: float, grace: float) -> float:
+    """TERM, then TERM and KILL each get a moment of their own on top of the grace."""
+    return since + (drain if action.drain else 0.0) + grace + STOP_MARGIN
 
 
 def _settle(model: str, expect: int | None, now: float) -> Settling:

@@ -13,7 +13,14 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.leaving import going_order, removal_reason, rests_until, stray_reason, unstartable
+from reconciler.core.leaving import (
+    going_order,
+    removal_reason,
+    rests_until,
+    spared,
+    stray_reason,
+    unstartable,
+)
 from reconciler.core.pressure import Level
 from reconciler.core.reach import Pinned
 from reconciler.core.selection import Block, Coming, Going, Selection
@@ -65,7 +72,9 @@ class _Selector:
         settled = [r for r in victims if self._has_stayed(r)]
         self.idle = Displaceable(r for r in settled if not r.busy)
         # A model that is held stays until it is released, however long somebody waits for its room.
-        self.busy = Displaceable(r for r in settled if r.busy and not r.demand.held)
+        self.busy = Displaceable(
+            r for r in settled if r.busy and not r.demand.held and not spared(r, Reason.MAKE_ROOM)
+        )
         self.pinned = Pinned(table, now)
         #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
         #: models themselves: what they need changes with who holds a file.
@@ -112,6 +121,8 @@ class _Selector:
         for stray in self.table.strays:
             charge, files = book.stray_charge(stray), _stray_files(stray)
             busy = stray.model in self.table.still_serving and not stray.broken
+            if busy and stray.model in self.table.spared:
+                continue
             leaving = Going(stray, own(charge or 0, files), stray_reason(stray, named), files, busy=busy)
             # Before anything else go: a second process, which would pass for the model were the other one stopped
             # first; and one whose memory cannot be read, since nothing can be admitted beside it.
@@ -121,7 +132,7 @@ class _Selector:
             if row.instance is None or not row.instance.ready:
                 continue
             reason = removal_reason(row, self.now)
-            if reason is not None:
+            if reason is not None and not spared(row, reason):
                 busy = row.demand.in_use
                 leaving = Going(row.instance, row.own_charge, reason, row.held_files, row, busy=busy)
                 (first if row.charge is None else going).append(leaving)
@@ -192,7 +203,7 @@ class _Selector:
             and (
                 r.instance is None
                 or r.name in relieved
-                or (r.fitness is Fitness.DRIFTED and r.instance.ready)
+                or (r.fitness is Fitness.DRIFTED and r.instance.ready and not spared(r, Reason.DRIFTED))
             )
         ]
         return sorted(rows, key=_urgency)

@@ -27,6 +27,45 @@ class MayPreempt(StrEnum):
     EQUAL = "equal"
 
 
+class Reason(StrEnum):
+    """Why a step is taken or a model is left as it is. Specific enough to stand alone in a log."""
+
+    # load
+    PINNED = "Pinned"
+    WARM = "Warm"
+    DEMANDED = "Demanded"
+    REQUESTED = "Requested"
+    # evict
+    MAKE_ROOM = "MakeRoom"
+    OVER_BUDGET = "OverBudget"
+    DRIFTED = "Drifted"
+    REMOVED = "Removed"
+    DUPLICATE = "Duplicate"
+    IDLE_EXPIRED = "IdleExpired"
+    TRANSIENT_DONE = "TransientDone"
+    DISMISSED = "Dismissed"
+    CRASHED = "Crashed"
+    SHUTDOWN = "Shutdown"
+    # evict, and blocked
+    MEMORY_PRESSURE = "MemoryPressure"
+    # keep
+    IN_USE = "InUse"
+    RESIDENT = "Resident"
+    LOADING = "Loading"
+    # blocked or cold
+    NOT_WANTED = "NotWanted"
+    NO_ROOM = "NoRoom"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    NEVER_FITS = "NeverFits"
+    SIZE_UNKNOWN = "SizeUnknown"
+    MEMORY_UNKNOWN = "MemoryUnknown"
+    NOT_STARTABLE = "NotStartable"
+    BACKING_OFF = "BackingOff"
+    RESTING = "Resting"
+    VICTIMS_BUSY = "VictimsBusy"
+    OUTRANKED = "Outranked"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """What the manifest wants of one model, as far as deciding needs it."""
@@ -131,6 +170,8 @@ class Demand:
     held: int = 0
     #: When it last stopped taking requests because its process went, monotonic seconds; None = not in this run.
     closed: float | None = None
+    #: A drain for this reason was called off a moment ago, and is not begun again yet; None = no such thing.
+    spared: Reason | None = None
 
     @property
     def in_use(self) -> bool:
@@ -200,45 +241,6 @@ class World:
 
     observation: Observation
     ledger: tuple[LedgerEntry, ...] = ()
-
-
-class Reason(StrEnum):
-    """Why a step is taken or a model is left as it is. Specific enough to stand alone in a log."""
-
-    # load
-    PINNED = "Pinned"
-    WARM = "Warm"
-    DEMANDED = "Demanded"
-    REQUESTED = "Requested"
-    # evict
-    MAKE_ROOM = "MakeRoom"
-    OVER_BUDGET = "OverBudget"
-    DRIFTED = "Drifted"
-    REMOVED = "Removed"
-    DUPLICATE = "Duplicate"
-    IDLE_EXPIRED = "IdleExpired"
-    TRANSIENT_DONE = "TransientDone"
-    DISMISSED = "Dismissed"
-    CRASHED = "Crashed"
-    SHUTDOWN = "Shutdown"
-    # evict, and blocked
-    MEMORY_PRESSURE = "MemoryPressure"
-    # keep
-    IN_USE = "InUse"
-    RESIDENT = "Resident"
-    LOADING = "Loading"
-    # blocked or cold
-    NOT_WANTED = "NotWanted"
-    NO_ROOM = "NoRoom"
-    INSUFFICIENT_MEMORY = "InsufficientMemory"
-    NEVER_FITS = "NeverFits"
-    SIZE_UNKNOWN = "SizeUnknown"
-    MEMORY_UNKNOWN = "MemoryUnknown"
-    NOT_STARTABLE = "NotStartable"
-    BACKING_OFF = "BackingOff"
-    RESTING = "Resting"
-    VICTIMS_BUSY = "VictimsBusy"
-    OUTRANKED = "Outranked"
 
 
 class Outcome(StrEnum):

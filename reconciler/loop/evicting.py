@@ -9,7 +9,7 @@ import structlog
 
 from reconciler.board import Progress
 from reconciler.core.machine import Aborted, Exited
-from reconciler.core.types import Evict, Reason
+from reconciler.core.types import Evict, ModelSpec, Reason
 from reconciler.leases import Hold
 from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.launches import Launch
@@ -32,12 +32,30 @@ RESTING: Final = frozenset(
 log = structlog.get_logger("reconciler.loop")
 
 
+class Drain:
+    """One drain in progress, made on its event loop. `limit` is how many seconds it may take."""
+
+    def __init__(self, launch: Launch, limit: float) -> None:
+        self.launch = launch
+        self.limit = limit
+        self.began = anyio.current_time()
+        self.scope = anyio.CancelScope(deadline=self.began + limit)
+        #: Why it was called off; "" = it was not.
+        self.called_off = ""
+
+    def set_limit(self, limit: float) -> None:
+        """Let it take so many seconds from its beginning."""
+        self.limit, self.scope.deadline = limit, self.began + limit
+
+
 class Evictor:
     """Ends models, one at a time (the state machine sees to that)."""
 
     def __init__(self, hands: Hands, close_upstream: Callable[[str], Awaitable[None]]) -> None:
         self._hands = hands
         self._close_upstream = close_upstream
+        #: The drain in progress, which may still be called off; None = there is none.
+        self.drain: Drain | None = None
 
     def seal(self, action: Evict) -> bool:
         """Let no new request in to the model that an evict is about, or return False if it is in use after all.
@@ -50,8 +68,25 @@ class Evictor:
             return True
         return not self._used_since(action) and self._hands.book.seal(launch.model, drain=action.drain)
 
-    async def evict(self, action: Evict, drain_timeout: float, grace: float) -> Outcome:
-        """Drain and stop one process; requests that come meanwhile wait in the model's queue."""
+    def limit(self, seconds: float) -> None:
+        """Let the drain in progress take so many seconds in all."""
+        if self.drain is not None and self.drain.limit != seconds:
+            self.drain.set_limit(seconds)
+            self._tell(self.drain)
+
+    def call_off(self, why: str) -> None:
+        """Give up the drain in progress, and let requests in again, first those that wait at the door."""
+        if self.drain is not None:
+            self.drain.called_off = why
+            self.drain.scope.cancel()
+            self._hands.book.unseal(self.drain.launch.model)
+            self.drain = None
+
+    async def evict(self, action: Evict, limits: Callable[[], ModelSpec]) -> Outcome:
+        """Drain and stop one process; requests that come meanwhile wait in the model's queue.
+
+        `limits` are the settings of the model whenever they are asked for.
+        """
         began = self._hands.clock()
         launch = self._hands.launches.find(action.pid, action.started)
         if launch is None:
@@ -60,7 +95,8 @@ class Evictor:
             if self._hands.launches.serving(launch.model) is launch:
                 if not self._hands.book.seal(launch.model, drain=action.drain):
                     return Outcome(Aborted(), 0.0, launch=launch)
-                await self._drain(launch, drain_timeout)
+                if why := await self._drain(launch, limits().drain_timeout):
+                    return Outcome(Aborted(), self._hands.clock() - began, why, launch)
                 launch.stopping = True
                 self._hands.book.close(launch.model)
                 self._hands.launches.unserve(launch)
@@ -69,7 +105,9 @@ class Evictor:
             launch.stopping = True
             self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
             event = await self._hands.end(
-                launch, SHORT_GRACE if self._hands.hurry.is_set() else grace, failed=False
+                launch,
+                SHORT_GRACE if self._hands.hurry.is_set() else limits().stop_grace,
+                failed=False,
             )
             error = "" if isinstance(event, Exited) else "it could not be stopped"
             return Outcome(event, self._hands.clock() - began, error, launch)
@@ -81,8 +119,11 @@ class Evictor:
         last = self._hands.book.last_used(action.model)
         return action.reason is Reason.IDLE_EXPIRED and last is not None and last > action.last_used
 
-    async def _drain(self, launch: Launch, timeout: float) -> None:
-        """Wait until nobody is served any more, or the deadline passes: then what is left is cut."""
+    async def _drain(self, launch: Launch, timeout: float) -> str:
+        """Wait until nobody is served any more, or the deadline passes: then what is left is cut.
+
+        Return why it was called off before, or "".
+        """
         requests, holds = self._hands.book.active(launch.model), self._held(launch.model)
         if (requests or holds) and not self._hands.hurry.is_set():
             held = {"leases": len(holds)} if holds else {}
@@ -93,23 +134,35 @@ class Evictor:
                 **held,
                 within=_seconds(timeout),
             )
-        self._hands.tell(
-            Progress(launch.model, "draining", self._hands.clock(), timeout if timeout < inf else None)
-        )
-        with anyio.move_on_after(0 if self._hands.hurry.is_set() else timeout) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._hasten, tasks.cancel_scope)
-                await self._hands.book.drained(launch.model)
-                tasks.cancel_scope.cancel()
-        if scope.cancelled_caught:
+        drain = self.drain = Drain(launch, 0 if self._hands.hurry.is_set() else timeout)
+        self._tell(drain)
+        try:
+            with drain.scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._hasten, tasks.cancel_scope)
+                    await self._hands.book.drained(launch.model)
+                    tasks.cancel_scope.cancel()
+        finally:
+            self.drain = None  # from here on nothing is called off
+        if drain.called_off:
+            return drain.called_off
+        if drain.scope.cancelled_caught:
             log.warning(
-                "requests are cut: timeouts.drain has passed", model=launch.model, within=_seconds(timeout)
+                "requests are cut: timeouts.drain has passed",
+                model=launch.model,
+                within=_seconds(drain.limit),
             )
         for hold in self._held(launch.model):
             log.warning("a lease is ended", model=launch.model, owner=hold.owner)
         self._hands.book.cut(launch.model)
         with anyio.move_on_after(CUT_SECONDS):
             await self._hands.book.drained(launch.model)
+        return ""
+
+    def _tell(self, drain: Drain) -> None:
+        limit = drain.limit if drain.limit < inf else None
+        since = self._hands.clock() - (anyio.current_time() - drain.began)
+        self._hands.tell(Progress(drain.launch.model, "draining", since, limit))
 
     def _held(self, model: str) -> list[Hold]:
         """Return the leases from outside that keep a model now."""

@@ -6,26 +6,28 @@ an outcome) and wake it; a wake carries no content, and a turn looks at the whol
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Final
 
 import anyio
 import anyio.abc
 import structlog
 
-from reconciler.board import Board
+from reconciler.board import STOP_SECONDS, Board
 from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import next_change, plan
-from reconciler.core.types import Evict, Load, Outcome, Plan, Reason, World
+from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, World
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.admission import admissions
 from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
+from reconciler.loop.drains import Drains
 from reconciler.loop.evicting import Evictor
 from reconciler.loop.floor import FloorWatch, Sunk
 from reconciler.loop.hands import Hands
@@ -58,7 +60,9 @@ LOADING_SHARE: Final = 0.03
 #: A turn that comes this much later than it should (the machine slept, we were stopped) only looks.
 LATE: Final = 5.0
 #: What requests in flight get at most when reconcile itself is stopped, in seconds; a second signal cuts them.
-LAST_DRAIN: Final = 30.0
+LAST_DRAIN: Final = STOP_SECONDS
+#: Leases from outside that are named in the log when reconcile is stopped.
+NAMED: Final = 20
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -118,6 +122,7 @@ class Loop:
             ports=self._loader.use_ports,
             hide=host.hide,
         )
+        self._drains = Drains()
         self._slot = Slot(self.wake, self._observer.available)
         self._forget: set[str] = set()
         self._floor = FloorWatch()
@@ -129,6 +134,8 @@ class Loop:
         self._crowded = False
         self._late = False
         self._stopping = False
+        #: When it was asked to stop; infinite = it was not.
+        self._stop_asked = inf
         #: Whether something the manifest wants could not be done; the result of a run with `once`.
         self.blocked = False
 
@@ -157,8 +164,19 @@ class Loop:
         """Begin nothing more, end what is loaded, and return. A second call hurries: drains end at once."""
         if self._stopping:
             self._hands.hurry.set()
+        self._end_leases()
+        else:
+            self._stop_asked = self._clock()
         self._stopping = True
         self.wake()
+
+    def _end_leases(self) -> None:
+        """End the leases from outside at once: nobody can tell their holders to be quick."""
+        ended = self._book.end_holds("reconcile is stopping")
+        if ended:
+            named = [f"{hold.model} ({hold.owner})" for hold in ended[:NAMED]]
+            more = {"more": len(ended) - NAMED} if len(ended) > NAMED else {}
+            log.info("leases are ended: reconcile is stopping", leases=named, **more)
 
     # -- the story -------------------------------------------------------------------------------------------------
 
@@ -218,7 +236,7 @@ class Loop:
         # From here to the seal of a victim nothing is awaited: who is idle in this plan is idle when it is sealed.
         admitted = admissions(self._applied, observation.preflights)
         self._book.assign(admitted)
-        observation = self._observer.used(observation)
+        observation = self._drains.spare(self._observer.used(observation), now)
         self._sunk = self._floor.look(self._slot.state, self._applied.manifest, observation) or self._sunk
         world = World(observation, self._ledger.entries())
         made = plan(self._applied.manifest, world, now)
@@ -276,6 +294,7 @@ class Loop:
 
     async def _decide(self, made: Plan, world: World, now: float) -> float | None:
         self._give_up_load()
+        self._review_drain(world, now)
         if (patience := self._loader.patience) is not None:
             self._slot.goes_on(patience.last, patience.seconds, now)
         state = self._slot.state
@@ -290,6 +309,7 @@ class Loop:
             pressure.next_look(world.observation.pressure, self._marks, now),
             now + BLOCKED_TICK if _waits_for_room(made) else None,
             self._book.next_expiry(),
+            self._drains.next_end(now),
         )
         decision = machine.decide(state, made, min((t for t in looks if t is not None), default=None))
         if isinstance(decision, machine.Wait):
@@ -325,8 +345,21 @@ class Loop:
         return await self._loader.load(step, model, spec, entry.load_seconds)
 
     async def _evict(self, step: Evict) -> Done:
-        model = self._desired.promised(step.model)
-        return await self._evictor.evict(step, model.drain_timeout, model.stop_grace)
+        return await self._evictor.evict(step, partial(self._desired.promised, step.model))
+
+    def _review_drain(self, world: World, now: float) -> None:
+        """Hold a drain in progress to its limits as they are now, and call it off when it is not needed any more."""
+        state = self._slot.state
+        if not isinstance(state, machine.Evicting) or self._evictor.drain is None or self._late:
+            return
+        model = self._desired.promised(state.action.model)
+        limit = min(model.drain_timeout, self._stop_asked - state.since + LAST_DRAIN)
+        self._evictor.limit(limit)
+        self._slot.limits(limit, model.stop_grace, now)
+        if not self._stopping:
+            why = self._drains.judge(state, limit, self._applied.manifest, world, now)
+            if why:
+                self._evictor.call_off(why)
 
     def _give_up_load(self) -> None:
         """Cancel a load whose model was removed or changed, or that takes too much, and any when we are to stop."""
@@ -356,8 +389,8 @@ class Loop:
             pid, started = launch.process.pid, launch.process.started
             step = Evict(launch.model, pid, started, launch.holds or 0, Reason.SHUTDOWN, drain=True)
             await self._journal.begun(step)
-            patience = min(model.drain_timeout, LAST_DRAIN)
-            done = await self._evictor.evict(step, patience, model.stop_grace)
+            last = replace(model, drain_timeout=min(model.drain_timeout, LAST_DRAIN))
+            done = await self._evictor.evict(step, partial(_always, last))
             await self._after_evict(step, done)
         log.info("stopped")
 
@@ -386,7 +419,7 @@ class Loop:
 
     async def _after_evict(self, step: Evict, done: Done) -> None:
         if isinstance(done.event, machine.Aborted):
-            await self._journal.given_up(step, "a request came first")
+            await self._journal.given_up(step, done.error or "a request came first")
         elif isinstance(done.event, machine.Exited):
             await self._journal.evicted(step, done.seconds)
 
@@ -412,6 +445,10 @@ class Loop:
         launch.exit = await self._host.wait_exit(launch.process)
         launch.exited.set()
         self.wake()
+
+
+def _always(model: ModelSpec) -> ModelSpec:
+    return model
 
 
 def _waits_for_room(made: Plan) -> bool:

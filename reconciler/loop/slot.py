@@ -52,6 +52,11 @@ class Slot:
         if isinstance(self.state, machine.Loading):
             self.state = machine.advance(self.state, machine.Progressed(at, patience), now)
 
+    def limits(self, drain: float, grace: float, now: float) -> None:
+        """Note what an eviction in flight may take now, in seconds."""
+        if isinstance(self.state, machine.Evicting):
+            self.state = machine.advance(self.state, machine.Limits(drain, grace), now)
+
     def enough_room(self) -> None:
         """Say while settling that what is free now is enough for what comes next: other programs may take the rest."""
         self._enough_room = True

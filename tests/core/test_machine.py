@@ -18,6 +18,7 @@ from reconciler.core.machine import (
     Halted,
     Idle,
     IllegalTransition,
+    Limits,
     Loading,
     Progressed,
     Ready,
@@ -47,6 +48,7 @@ EVENTS: list[Event] = [
     Deadline(),
     Ready(),
     Progressed(0.5, 1.0),
+    Limits(2.0, 3.0),
     Failed(50),
     Halt("asked"),
 ]
@@ -56,6 +58,7 @@ LEGAL: dict[tuple[str, str], State] = {
     ("Evicting", "Exited"): SETTLE,
     ("Evicting", "Failed"): SETTLE,
     ("Evicting", "Aborted"): Idle(),
+    ("Evicting", "Limits"): Evicting(EVICT, 0.0, 3.0 + machine.STOP_MARGIN),
     ("Settling", "Recovered"): Idle(),
     ("Settling", "Deadline"): Idle(),
     ("Loading", "Ready"): Idle(),
