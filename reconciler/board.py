@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import anyio
 
@@ -10,6 +11,10 @@ from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
 from reconciler.leases import Admission, Traffic
 from reconciler.manifest.applied import Applied
+
+
+#: What requests in flight get at most when reconcile itself is stopped, in seconds.
+STOP_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)

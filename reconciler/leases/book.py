@@ -76,10 +76,15 @@ class LeaseBook:
         return traffic(self._scheduler, self._holds)
 
     def shut(self, refusal: Refusal) -> None:
-        """Grant nothing more to anybody: who waits, and whoever comes, is answered with `refusal`."""
+        """Grant nothing more to anybody: who waits, and whoever comes, is answered with `refusal`; holds end."""
         self._scheduler.shut = refusal
+        self.end_holds(refusal.message)
         for _, page in sorted(self._scheduler.pages.items()):
             self._turn_away(page, refusal)
+
+    def end_holds(self, reason: str) -> tuple[Hold, ...]:
+        """End every hold, in force or waiting, for `reason`; return them in order of their beginning."""
+        return self._holds.end_all(reason, self._clock())
 
     def suspect(self) -> None:
         """Ask the loop to look at the world now: a model that should answer did not."""

@@ -151,6 +151,11 @@ class Holds:
         for hold in self._of(ids):
             self._end(hold, reason, now)
 
+    def end_all(self, reason: str, now: float) -> tuple[Hold, ...]:
+        """End all holds for `reason`, and return them in order of their beginning."""
+        live = sorted(self._live.values(), key=lambda h: h.since)
+        return tuple(self._end(hold, reason, now) for hold in live)
+
     def _of(self, ids: set[str]) -> list[Hold]:
         """Return some holds in order of their beginning: their ids are random."""
         return [hold for hold in self._live.values() if hold.id in ids] if ids else []
