@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.board import Board, Snapshot
 from reconciler.gateway.errors import ApiError, send_json
-from reconciler.gateway.hosts import host_allowed, is_loopback, origin_allowed
+from reconciler.gateway.hosts import AUTHORITY, host_allowed, is_loopback, origin_allowed
 from reconciler.gateway.keyring import KeyRing, sent_keys
 from reconciler.gateway.messages.errors import body_for
 from reconciler.gateway.refusals import Refusals
@@ -58,18 +58,25 @@ class Access:
         values = seen.get(_HOST, ())
         if len(values) != 1:
             raise ApiError("invalid_host", f"the request has {len(values)} Host headers instead of one")
-        if (values[0], local) in self._ours:
-            return values[0]
-        text = _text(values[0])
+        if (values[0], local) not in self._ours:
+            self._check_host(values[0], local, "Host header")
+        return values[0]
+
+    def authority(self, authority: bytes, local: str | None) -> None:
+        """Raise `ApiError` unless the authority of an absolute target names us, as `Host` must (RFC 9112, 3.2.2)."""
+        if (authority, local) not in self._ours:
+            self._check_host(authority, local, "authority in the target")
+
+    def _check_host(self, value: bytes, local: str | None, where: str) -> None:
+        text = _text(value)
         if not text:
-            raise ApiError("invalid_host", "the Host header of the request is empty")
+            raise ApiError("invalid_host", f"the {where} of the request is empty")
         if not host_allowed(text, self._names, local):
             shown = f"Host {text[:100]!r} is not served here; add it to gateway.hosts if it should be"
             raise ApiError("forbidden_host", shown)
         if len(self._ours) >= REMEMBERED:
             self._ours.clear()
-        self._ours.add((values[0], local))
-        return values[0]
+        self._ours.add((value, local))
 
     def origin(self, seen: Seen, host: bytes, changes: bool) -> bytes | None:
         """Return the origin that may read the answer; raise `ApiError` where a foreign page would change something."""
@@ -120,7 +127,10 @@ class Guard:
         try:
             seen = _look(scope)
             server = scope.get("server")
-            host = access.host(seen, server[0] if server else None)
+            local = server[0] if server else None
+            host = access.host(seen, local)
+            if AUTHORITY in scope:
+                access.authority(scope[AUTHORITY], local)
             preflight = scope["method"] == "OPTIONS" and _ORIGIN in seen and _ASKED_METHOD in seen
             if len(seen) > 1:
                 changes = preflight or _may_change(scope)

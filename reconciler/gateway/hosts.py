@@ -1,8 +1,25 @@
 """Which `Host` and `Origin` are ours: a page elsewhere must not reach the API through the user's browser."""
 
 import ipaddress
+import re
 from collections.abc import Iterable
+from typing import Final
 from urllib.parse import urlsplit
+
+#: Key of `scope` under which the authority of a request's target is found, where that is a whole address.
+AUTHORITY: Final = "reconciler.authority"
+
+
+def authority_of(target: bytes) -> bytes | None:
+    """Return the authority of a request's target; None for the usual ones, which have none.
+
+    >>> authority_of(b"http://a:1/x?y=http://b"), authority_of(b"http://a?x"), authority_of(b"/x?http://a/")
+    (b'a:1', b'a', None)
+    """
+    if target[:1] in (b"/", b"*"):
+        return None
+    scheme, mark, rest = target.partition(b"://")
+    return re.split(rb"[/?#]", rest if mark and b"?" not in scheme else target, maxsplit=1)[0]
 
 
 def host_name(header: str) -> str | None:

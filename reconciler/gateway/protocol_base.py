@@ -12,6 +12,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
 from reconciler.gateway.deadline import Deadline
+from reconciler.gateway.hosts import AUTHORITY, authority_of
 from reconciler.gateway.protocol_config import GatewayConfig
 from reconciler.gateway.protocol_cycle import CYCLE, Cycle
 from reconciler.gateway.protocol_flow import Flow
@@ -154,6 +155,8 @@ class HttpProtocol(asyncio.Protocol):
             "client": self.client,
             CYCLE: cycle,
         }
+        if not url.startswith(b"/") and (authority := authority_of(url)) is not None:
+            scope[AUTHORITY] = authority
         if self._answered is None:
             self._start(cycle, scope)
         else:  # read on: a client that leaves is seen only by reading
@@ -193,7 +196,7 @@ class HttpProtocol(asyncio.Protocol):
 def parse_target(url: bytes) -> tuple[str, bytes, bytes]:
     """Return path, path as it came, and query of a request's target."""
     parsed = httptools.parse_url(url)
-    raw_path: bytes = parsed.path
+    raw_path: bytes = parsed.path or b"/"
     path = raw_path.decode("ascii")
     return unquote(path) if "%" in path else path, raw_path, parsed.query or b""
 

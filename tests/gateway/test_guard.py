@@ -116,6 +116,29 @@ async def test_no_host_and_two_hosts_are_bad_requests(hosts: str) -> None:
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_host"
 
 
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://localhost:1/v1/models", "localhost", 200),
+        ("HTTP://127.0.0.1/v1/models?x=http://evil.example/", "localhost", 200),
+        ("/v1/models?x=http://evil.example/", "localhost", 200),
+        ("http://localhost", "localhost", 404),
+        ("http://evil.example/v1/models", "localhost", 403),
+        ("http://evil.example:80/v1/models", "localhost", 403),
+        ("http://localhost@evil.example/v1/models", "localhost", 403),
+        ("http://evil.example?/v1/models", "localhost", 403),
+        ("http://localhost/v1/models", "evil.example", 403),
+        ("http:///v1/models", "localhost", 400),
+        ("evil.example:80", "localhost", 400),
+    ],
+)
+async def test_the_name_in_a_target_counts_as_host(target: str, host: str, status: int) -> None:
+    async with rig() as r:
+        async with await r.raw(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()) as stream:
+            answer = await receive_until(stream, b"\r\n\r\n")
+        assert int(answer.split()[1]) == status
+
+
 async def test_further_hosts_come_from_the_newest_manifest() -> None:
     async with rig() as r:
         headers = {"host": "box.lan:8080"}
@@ -233,7 +256,7 @@ async def test_the_guard_sees_the_raw_request() -> None:
     async with rig() as r:
         data = request(b"{}", host="127.0.0.1", path="http://evil.example/v1/models", method="GET")
         async with await r.raw(data) as stream:
-            assert (await receive_until(stream, b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert (await receive_until(stream, b"\r\n\r\n")).startswith(b"HTTP/1.1 403 ")
         data = request(b"{}", host="evil.example", path="http://127.0.0.1/v1/models", method="GET")
         async with await r.raw(data) as stream:
             assert (await receive_until(stream, b"\r\n\r\n")).startswith(b"HTTP/1.1 403 ")
