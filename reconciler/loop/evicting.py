@@ -17,6 +17,9 @@ from reconciler.loop.launches import Launch
 #: What holders of cut leases get to leave.
 CUT_SECONDS: Final = 2.0
 
+#: Owners of ended leases that are named in the log.
+NAMED: Final = 5
+
 #: Reasons for unloading a model after which it is not wanted back at once. What is only replaced is.
 RESTING: Final = frozenset(
     {
@@ -152,8 +155,12 @@ class Evictor:
                 model=launch.model,
                 within=_seconds(drain.limit),
             )
-        for hold in self._held(launch.model):
-            log.warning("a lease is ended", model=launch.model, owner=hold.owner)
+        if ended := self._held(launch.model):
+            owners = sorted({hold.owner for hold in ended})
+            more = {"more": len(owners) - NAMED} if len(owners) > NAMED else {}
+            log.warning(
+                "leases are ended", model=launch.model, leases=len(ended), owners=owners[:NAMED], **more
+            )
         self._hands.book.cut(launch.model)
         with anyio.move_on_after(CUT_SECONDS):
             await self._hands.book.drained(launch.model)

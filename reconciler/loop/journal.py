@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -15,6 +15,9 @@ from reconciler.loop.launches import Launch
 from reconciler.loop.ledger import Ledger
 from reconciler.manifest import Applied, ManifestError
 from reconciler.store import AsyncStore
+
+#: Seconds after which a model that waits for another reason than was logged is worth another line.
+WAIT_SECONDS: Final = 10.0
 
 log = structlog.get_logger("reconciler.loop")
 
@@ -29,8 +32,8 @@ class Journal:
         self._keeper = keeper
         self._ledger = ledger
         self._wall = wall
-        #: Why models that are asked for wait, as it was logged last.
-        self._told: dict[str, Reason] = {}
+        #: Why models wait that are asked for, as it was logged last, and when.
+        self._told: dict[str, tuple[Reason, float]] = {}
 
     async def _event(self, kind: str, model: str | None, reason: str, message: str) -> None:
         await self._keeper.keep(self._store.add_event(self._wall(), kind, model, reason, message))
@@ -80,15 +83,21 @@ class Journal:
         await self._event(kind, step.model, str(step.reason), what + step.detail)
 
     def waits(self, made: Plan, world: World) -> None:
-        """Log once why a model that is asked for is not loaded, and again when the reason changes."""
+        """Log why a model that is asked for is not loaded: once a wait, and again if another reason has come to last.
+
+        A wait is over when the model takes requests or nobody asks for it any more. While models take turns in the
+        memory each of them may be blocked, about to be loaded and blocked again several times in one wait.
+        """
+        now = world.observation.at
         asked = {d.model for d in world.observation.demands if d.waiting or d.wanted}
-        told = {}
+        self._told = {model: told for model, told in self._told.items() if model in asked}
         for verdict in made.verdicts:
-            if verdict.model in asked and verdict.outcome is Outcome.BLOCKED:
-                told[verdict.model] = verdict.reason
-                if self._told.get(verdict.model) is not verdict.reason:
-                    log.info("waiting", model=verdict.model, reason=str(verdict.reason), why=verdict.detail)
-        self._told = told
+            if verdict.model not in asked or verdict.outcome is not Outcome.BLOCKED:
+                continue
+            reason, at = self._told.get(verdict.model, (None, now - WAIT_SECONDS))
+            if verdict.reason is not reason and now - at >= WAIT_SECONDS:
+                self._told[verdict.model] = (verdict.reason, now)
+                log.info("waiting", model=verdict.model, reason=str(verdict.reason), why=verdict.detail)
 
     async def loaded(self, step: Load, seconds: float, launch: Launch | None) -> None:
         """A model is ready."""
