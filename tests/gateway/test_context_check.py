@@ -33,6 +33,11 @@ async def never(path: str, document: Mapping[str, Any]) -> int | None:
 @pytest.mark.parametrize(
     ("path", "document", "tokens"),
     [
+        (CHAT, SMALL, 512),
+        (CHAT, {**SMALL, "max_tokens": 300}, 512),
+        (CHAT, {**SMALL, "max_tokens": 300, "user": "u" * 40, "stop": ["x" * 60]}, 512),
+        (MESSAGES, {**SMALL, "max_tokens": 256}, 512),
+        (COMPLETIONS, {"prompt": "hi", "max_tokens": 400}, 512),
         (CHAT, SMALL, 600),
         (CHAT, {**SMALL, "max_tokens": 400}, 1000),
         (CHAT, {"messages": [say("user", "x" * 4000)]}, 4700),
@@ -50,6 +55,18 @@ async def test_what_surely_fits_is_not_counted(path: str, document: dict[str, An
     assert early(asked, Budget(tokens))
     fitted = await fit(asked, Budget(tokens), never)
     assert (fitted.call, fitted.headers) == (asked, [])
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {**SMALL, "max_tokens": 400},
+        {**SMALL, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+        {"messages": [say("user", "x" * 400)]},
+    ],
+)
+def test_what_may_not_fit_is_counted(document: dict[str, Any]) -> None:
+    assert not early(call(document, CHAT), Budget(512))
 
 
 async def test_a_form_and_a_model_without_budget_pass() -> None:

@@ -46,9 +46,10 @@ def early(call: Call, budget: Budget | None) -> bool:
         guess = estimate.estimated_tokens(call.path, document)
         raise too_long(call.path, budget.tokens, guess, answer, ESTIMATED)
     size, media = len(call.body), may_hold_media(call.body)
-    if estimate.body_bound(size) <= left and not media:
+    template = estimate.template_tokens(call.path, document, budget.tokens)
+    if estimate.body_bound(size, template) <= left and not media:
         return True
-    if _worth_a_walk(call, left, media) and estimate.upper(extent_of(call.path, document)) <= left:
+    if _worth_a_walk(call, left, media) and estimate.upper(extent_of(call.path, document), template) <= left:
         return True
     least = _least(call, budget) if _may_be_above(call, left) else 0
     if least > left:
@@ -193,7 +194,7 @@ def _surely_above(call: Call, tokens: int) -> bool:
 
 def _worth_a_walk(call: Call, left: int, media: bool) -> bool:
     """Return whether the prompt may be that much shorter than the body, which was too long to prove anything."""
-    if media or call.path in TEXTUAL:
+    if media or call.path in TEXTUAL or len(call.body) <= 2 * left:
         return True
     # JSON may take six bytes (an escape) for what is one in UTF-8.
     return len(call.body) <= 6 * left and holds(call.body, b"\\u")

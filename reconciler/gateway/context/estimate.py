@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from reconciler.gateway.context.text import Extent, extent_of, solid_bytes
+from reconciler.gateway.context.text import TEXTUAL, Extent, extent_of, solid_bytes
 
 #: Tokens at most that a template adds to a conversation: its own system message, the words before tools, the
 #: beginning of the answer.
@@ -25,6 +25,12 @@ _TEMPLATE_ALLOWANCE: Final = 32
 _MESSAGE_ALLOWANCE: Final = 10
 #: The mark at the beginning of a prompt without a template.
 _BEGINNING: Final = 1
+#: All the marks that a prompt without a template may get: its beginning, and what is around the parts of an infill.
+_MARKS: Final = 8
+#: What every template may add, whatever the context. (Own system messages of 20 to 45 tokens are usual.)
+_SMALL_TEMPLATE: Final = 96
+#: Fields that a template puts words of its own around.
+_DESCRIBED: Final = ("tools", "functions", "response_format", "text")
 #: No text that people write comes near so many bytes for each token (11.4 was seen); blanks and lines set aside.
 _MOST_BYTES: Final = 16
 #: The plain estimate: bytes for each token of ASCII, and of other characters.
@@ -32,18 +38,31 @@ _ASCII_BYTES: Final = 3.0
 _WIDE_BYTES: Final = 1.5
 
 
-def body_bound(size: int) -> int:
-    """Return the tokens that a JSON body of `size` bytes, without media, can be at most.
+def template_tokens(path: str, document: Mapping[str, Any], context: int) -> int:
+    """Return the tokens at most that a template adds to a request for a model with so many tokens of context.
+
+    Where no tools are described, nobody runs a template that takes more than a quarter of the context for itself,
+    unless that is very little.
+    """
+    if path in TEXTUAL:
+        return _MARKS
+    if any(document.get(field) for field in _DESCRIBED):
+        return TEMPLATE_TOKENS
+    return min(TEMPLATE_TOKENS, max(_SMALL_TEMPLATE, context // 4))
+
+
+def body_bound(size: int, template: int = TEMPLATE_TOKENS) -> int:
+    """Return the tokens that a JSON body of `size` bytes, without media, can be at most; `template` are those around.
 
     A token takes a byte of UTF-8 or more (byte fallback), JSON never writes a character in fewer bytes than UTF-8,
     and the words around a message in JSON are longer than those in a template.
     """
-    return size + TEMPLATE_TOKENS
+    return size + template
 
 
-def upper(extent: Extent) -> int:
-    """Return the tokens that are not exceeded: every byte one token."""
-    around = MESSAGE_TOKENS * extent.messages + TEMPLATE_TOKENS
+def upper(extent: Extent, template: int = TEMPLATE_TOKENS) -> int:
+    """Return the tokens that are not exceeded: every byte one token; `template` are those around."""
+    around = MESSAGE_TOKENS * extent.messages + template
     return extent.text + extent.other + extent.ids + extent.media + around
 
 
