@@ -10,7 +10,8 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import CHAT
 from reconciler.gateway.upstream import Headers, Incoming, UpstreamError, build_request
-from reconciler.leases import Lease
+from reconciler.gateway.wait import ticket_text
+from reconciler.leases import Lease, Ticket
 from reconciler.manifest.applied import RequestLimits
 
 #: Bytes of an answer at most.
@@ -19,17 +20,48 @@ OWNER: Final = "reconcile (summary)"
 _HEADERS: Final[Headers] = [(b"content-type", b"application/json"), (b"accept", b"application/json")]
 
 
-async def ask(shared: Shared, model: str, document: dict[str, Any], priority: int) -> str:
+class Asking:
+    """How one request of our own is asked, and how far it is."""
+
+    def __init__(self, shared: Shared, model: str, priority: int) -> None:
+        self._shared = shared
+        self._model = model
+        self._priority = priority
+        self._ticket: Ticket | None = None
+
+    async def __call__(self, model: str, document: dict[str, Any]) -> str:
+        """Ask it. Raises what `ask` does."""
+        return await ask(self._shared, model, document, self._priority, self._waits)
+
+    def text(self) -> str:
+        """Return what it waits for, or that it is answered, in words."""
+        ticket = self._ticket
+        if ticket is None or ticket.settled.is_set():
+            return f"{self._model} is summarizing the earlier turns"
+        what = ticket_text(self._shared.board, ticket, self._shared.clock())
+        return f"{what}; {self._model} is to summarize the earlier turns"
+
+    def _waits(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+
+
+async def ask(
+    shared: Shared,
+    model: str,
+    document: dict[str, Any],
+    priority: int,
+    seen: Callable[[Ticket], None] | None = None,
+) -> str:
     """Send a chat request to a model, loading it if need be, and return the text of its answer.
 
-    The model's own limits of time hold. Nobody who awaits this may hold a lease. Raises `LeaseRefused`, and `ApiError`
-    when there is no answer.
+    `seen` gets its ticket if it has to wait. The model's own limits of time hold. Nobody who awaits this may hold a
+    lease. Raises `LeaseRefused`, and `ApiError` when there is no answer.
     """
     snapshot = shared.board.snapshot
     limits = snapshot.applied.limits.get(model, RequestLimits()) if snapshot else RequestLimits()
     answer: bytes | None = None
     with anyio.CancelScope() as scope:
-        async with shared.book.lease(model, priority=priority, owner=OWNER) as lease:
+        async with shared.book.lease(model, priority=priority, owner=OWNER, seen=seen) as lease:
             lease.cut.on_set(scope.cancel)
             body = json.dumps(document | {"model": lease.endpoint.upstream_model or model}).encode()
             with anyio.move_on_after(limits.request) as time:

@@ -1,19 +1,19 @@
 """A request of the data API, stage by stage: read it, find its model, see that it fits, wait, pass the answer on."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from reconciler.board import Snapshot
 from reconciler.engines import registry
-from reconciler.gateway.asking import ask
+from reconciler.gateway.asking import Asking
 from reconciler.gateway.bodies import LARGE, Body
 from reconciler.gateway.call import Call, read_call
 from reconciler.gateway.context import Budget, Counter, Wish, budget_of, count_answer, early, fit
 from reconciler.gateway.error_form import form_of
-from reconciler.gateway.errors import send_json
+from reconciler.gateway.errors import ApiError, send_json
 from reconciler.gateway.guard import started
 from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, to_chat, upstream_headers
 from reconciler.gateway.naming import resolve
@@ -23,9 +23,12 @@ from reconciler.gateway.routing import choose, facts_of, states_of
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import COUNT_TOKENS, Path, spelling_for
 from reconciler.gateway.task import Task
-from reconciler.gateway.upstream import Outgoing, build_request
+from reconciler.gateway.upstream import Headers, Outgoing, build_request
 from reconciler.gateway.wait import Comments, asked_comments, ticket_text
 from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
+
+#: How the names of our headers begin.
+OURS: Final = "x-reconciler-"
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +43,9 @@ class DataTask(Task):
     #: What the model's engine answers; None = nobody can tell.
     served: frozenset[str] | None = None
     comments: Comments | None = None
+    #: What they say; and headers that came too late for the head of an answer begun with them.
+    says: Callable[[], str] | None = None
+    late: Headers | None = None
 
     def __init__(self, shared: Shared, scope: Scope, receive: Receive, send: Send, path: Path) -> None:
         super().__init__(shared, scope, Reply(send, form_of(path), cycle=scope[CYCLE]))
@@ -91,34 +97,45 @@ class DataTask(Task):
     async def _answer(self, snapshot: Snapshot, budget: Budget | None) -> None:
         """Wait for the model and have it answer; where a summary is wished for, have that made in between."""
         failed: str | None = None
-        while True:
-            wish: Wish | None = None
-            try:
-                async with self.lease() as lease:
-                    self.holds(lease)
-                    if budget is not None:
-                        wish = await self._fit(lease, budget, failed)
-                    if wish is None:
-                        await self._end_comments()
-                        await self.exchange(lease, *self._outgoing(lease))
-                        return
-            except LeaseRefused:
-                await self._end_comments()
-                raise
-            shown = budget_of(snapshot, wish.summarizer)
-            failed = await self.shared.summaries.make(wish, self._ask, shown.tokens if shown else None)
+        try:
+            while (wish := await self._serve(budget, failed)) is not None:
+                failed = await self._summarize(snapshot, wish)
+        except (ApiError, LeaseRefused):
+            await self._end_comments()
+            raise
+
+    async def _serve(self, budget: Budget | None, failed: str | None) -> Wish | None:
+        """Have the model answer; None = it did, else what it needs before that."""
+        async with self.lease() as lease:
+            self.holds(lease)
+            if budget is not None:
+                wish = await self._fit(lease, budget, failed)
+                if wish is not None:
+                    return wish
+            await self._end_comments()
+            await self.exchange(lease, *self._outgoing(lease))
+        return None
+
+    async def _summarize(self, snapshot: Snapshot, wish: Wish) -> str:
+        """Have a summary made; no lease is held. Returns why there is none, or ""."""
+        summaries, asking = self.shared.summaries, Asking(self.shared, wish.summarizer, self.priority)
+        shown = budget_of(snapshot, wish.summarizer)
+        # Another request may have it made, and then that one knows.
+        self._tell(lambda: summaries.says(wish) or asking.text())
+        return await summaries.make(wish, asking, shown.tokens if shown else None, asking.text)
 
     async def _fit(self, lease: Lease, budget: Budget, failed: str | None) -> Wish | None:
         assert self.call is not None, "a request is sent once"
+        self.says = _counting
         count = self._counter(lease.endpoint)
         fitted = await fit(self.call, budget, count, summaries=self.shared.summaries, failed=failed)
         if fitted.wish is None:
             self.call = fitted.call
-            self.extra += fitted.headers
+            if self.comments is None:
+                self.extra += fitted.headers
+            else:
+                self.late = fitted.headers
         return fitted.wish
-
-    async def _ask(self, model: str, document: dict[str, Any]) -> str:
-        return await ask(self.shared, model, document, self.priority)
 
     async def _count(self) -> None:
         """Answer how many tokens a prompt has. Nothing is loaded for that: who is not there cannot count."""
@@ -180,6 +197,12 @@ class DataTask(Task):
     def waits(self, ticket: Ticket) -> None:
         """Note that there is no lease yet, and tell a stream what for, where that is wanted."""
         super().waits(ticket)
+        board, clock = self.board, self.shared.clock
+        self._tell(lambda: ticket_text(board, ticket, clock()))
+
+    def _tell(self, says: Callable[[], str]) -> None:
+        """From now on `says` is what a stream waits for: begin to tell it, where that is wanted."""
+        self.says = says
         snapshot, call = self.board.snapshot, self.call
         if call is None or snapshot is None or self.comments is not None:
             return
@@ -187,19 +210,27 @@ class DataTask(Task):
             return
         asked = self.asked_comments
         if snapshot.applied.gateway.comments if asked is None else asked:
-            self.comments = Comments(self.reply, lambda: ticket_text(self.board, ticket, self.shared.clock()))
+            self.comments = Comments(self.reply, lambda: self.says() if self.says is not None else "")
             self.comments.begin(list(self.extra))
 
     async def _end_comments(self) -> None:
-        comments, self.comments = self.comments, None
-        if comments is not None:
-            await comments.end()
+        comments, self.comments, self.says = self.comments, None, None
+        if comments is None:
+            return
+        await comments.end()
+        for name, value in self.late or ():
+            await self.reply.comment(f"{name.decode().removeprefix(OURS)}: {value.decode('latin-1')}")
 
     def release(self) -> None:
         """Give back what the request took, however it ended."""
         self.body.release()
-        if self.comments is not None:
-            self.comments.cancel()
+        comments, self.comments, self.says = self.comments, None, None
+        if comments is not None:
+            comments.cancel()
 
     def _keep(self, body: Body) -> None:
         self.body = body
+
+
+def _counting() -> str:
+    return "counting the tokens of the prompt"

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gateway_rig import Rig, receive_all, receive_until, request, rig, scripted, snapshot
 from reconciler.board import Board, Progress, Snapshot
 from reconciler.core.types import Account, LedgerEntry, ModelSpec, Outcome, Plan, Reason, Verdict
+from reconciler.gateway import proxy
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.wait import Comments, asked_comments, priority_of
 from reconciler.gateway.waiting import place_text, retry_after, state_text
@@ -380,6 +382,78 @@ async def test_a_conversation_that_is_too_long_is_trimmed_and_the_answer_says_so
             assert 2 <= len(kept) < len(LONG)
             await got.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
             assert b"x-reconciler-context: trimmed " in await receive_until(stream, b"{}")
+
+
+def summarizing() -> Snapshot:
+    """Return a snapshot in which `other` summarises for `chat`."""
+    made = snapshot(ModelSpec("chat", "d"), ModelSpec("other", "d"), limits=limited(500, Overflow.SUMMARIZE))
+    plain = {**made.applied.limits, "other": RequestLimits()}
+    return replace(made, applied=replace(made.applied, limits=plain))
+
+
+LONG_STREAM = json.dumps({**ASK, "messages": LONG, "stream": True}).encode()
+SAID = json.dumps({"choices": [{"message": {"content": "They said word."}}]}).encode()
+SUMMARY = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(SAID), SAID)
+
+
+async def test_a_stream_is_told_how_far_its_summary_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "Comments", partial(Comments, seconds=0.01))
+    async with rig() as r, scripted() as engine, scripted() as other:
+        r.publish(summarizing())
+        r.open(engine.port)
+        async with await r.raw(request(LONG_STREAM, COMMENTS)) as stream:
+            start = await receive_until(
+                stream, b": waiting for other; other is to summarize the earlier turns\n\n"
+            )
+            assert start.startswith(b"HTTP/1.1 200 OK\r\n")
+            r.open(other.port, "other")
+            asked = await other.next()
+            async with await r.raw(request(LONG_STREAM, COMMENTS)) as second:
+                # It has the summary of the first one, and knows what that one knows.
+                said = await receive_until(second, b": other is summarizing the earlier turns\n\n")
+                assert b"waiting" not in said
+            await receive_until(stream, b": other is summarizing the earlier turns\n\n")
+            r.book.close("chat")
+            await asked.write(SUMMARY)
+            await receive_until(stream, b": waiting for chat\n\n")
+            r.open(engine.port)
+            await (await engine.next()).write(EVENTS + EVENT)
+            rest = await receive_until(stream, b"[DONE]")
+        comments = [line for line in rest.split(b"\n") if line.startswith(b": ")]
+        assert re.fullmatch(rb": context: summarized \d+ of 10 messages, \d+ tokens dropped", comments[-1])
+        assert rest.count(b": context: ") == 1
+        await r.idle()
+
+
+async def test_what_was_left_out_is_told_in_a_comment_where_the_headers_are_out() -> None:
+    async with rig() as r, scripted() as engine:
+        r.publish(snapshot(ModelSpec("chat", "d"), limits=limited(500, Overflow.TRIM)))
+        async with await r.raw(request(LONG_STREAM, COMMENTS)) as stream:
+            head = await receive_until(stream, b": waiting for chat\n\n")
+            r.open(engine.port)
+            await (await engine.next()).write(EVENTS + EVENT)
+            assert b"\n: context: trimmed " in await receive_until(stream, b"[DONE]")
+            assert b"x-reconciler-context" not in head
+        async with await r.raw(request(LONG_STREAM, COMMENTS)) as stream:
+            await (await engine.next()).write(EVENTS + EVENT)
+            answer = await receive_until(stream, b"[DONE]")
+            assert b"x-reconciler-context: trimmed " in answer
+            assert b": context: " not in answer.partition(b"\r\n\r\n")[2]
+
+
+async def test_nothing_is_told_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "Comments", partial(Comments, seconds=0.001))
+    async with rig() as r, scripted() as engine:
+        r.publish(snapshot(ModelSpec("chat", "d"), limits=limited(500, Overflow.REJECT)))
+        body = json.dumps({**ASK, "stream": True, "messages": [long_turn(2000)]}).encode()
+        async with await r.raw(request(body, COMMENTS)) as stream:
+            await receive_until(stream, b": waiting for chat\n\n")
+            r.open(engine.port)
+            rest = await receive_all(stream)
+        error = rest.index(b'data: {"error": ')
+        assert b"context_length_exceeded" in rest[error:]
+        assert b"\n: " not in rest[error:]
+        await r.idle()
 
 
 async def test_a_conversation_is_summarised_by_another_model_and_no_two_leases_are_held_at_once() -> None:

@@ -20,6 +20,9 @@ from reconciler.leases import LeaseRefused
 #: Raises `ApiError`, `LeaseRefused` or `OSError` when there is none.
 Ask = Callable[[str, dict[str, Any]], Awaitable[str]]
 
+#: Says in words how far a request is.
+Says = Callable[[], str]
+
 HEADING: Final = "Summary of the earlier conversation: "
 #: Seconds a summary may take, a load of its model included.
 SUMMARY_SECONDS: Final = 120.0
@@ -69,7 +72,7 @@ class Summaries:
     def __init__(self, seconds: float = SUMMARY_SECONDS) -> None:
         self._seconds = seconds
         self._notes: OrderedDict[str, str] = OrderedDict()
-        self._making: dict[str, anyio.Event] = {}
+        self._making: dict[str, tuple[anyio.Event, Says]] = {}
 
     def newest(self, keys: Sequence[str]) -> tuple[int, str | None]:
         """Return the summary of the most turns, and of how many; `keys` as `chain` returns them."""
@@ -79,17 +82,26 @@ class Summaries:
                 return dropped, note
         return 0, None
 
-    async def make(self, wish: Wish, ask: Ask, shown_tokens: int | None = None) -> str:
+    def says(self, wish: Wish) -> str:
+        """Return how far a summary is, as whoever makes it says; "" while nobody does."""
+        making = self._making.get(wish.key)
+        return making[1]() if making is not None else ""
+
+    async def make(
+        self, wish: Wish, ask: Ask, shown_tokens: int | None = None, says: Says = lambda: ""
+    ) -> str:
         """Have a summary made and keep it. Returns why there is none, in a few words, or "".
 
-        `shown_tokens` is the budget of the summariser, if it has one. Nobody who awaits this may hold a lease.
+        `shown_tokens` is the budget of the summariser, if it has one; `says` tells how far `ask` is. Nobody who awaits
+        this may hold a lease.
         Several who wish for the same one get it from one request; if that one's client leaves, the next one asks.
         """
-        while (event := self._making.get(wish.key)) is not None:
-            await event.wait()
+        while (making := self._making.get(wish.key)) is not None:
+            await making[0].wait()
         if wish.key in self._notes:
             return ""
-        event = self._making[wish.key] = anyio.Event()
+        event = anyio.Event()
+        self._making[wish.key] = (event, says)
         try:
             return await self._make(wish, ask, shown_tokens or wish.budget)
         finally:
