@@ -194,6 +194,26 @@ async def test_a_new_process_in_the_same_moment_keeps_the_holds() -> None:
     assert book.demands() == (Demand("a", held=1),)
 
 
+@pytest.mark.parametrize("how", ["end_holds", "shut"])
+async def test_at_the_end_no_hold_keeps_a_model(how: str) -> None:
+    book, _, clock = new_book()
+    book.open(endpoint("a"), clock.now)
+    held = book.hold("a", "batch", 60.0, clock.now)
+    waiting = book.hold("b", "batch", 60.0, clock.now)
+    async with book.lease("a"):
+        if how == "shut":
+            book.shut(Refusal(503, "model_stopped", "it ends"))
+        else:
+            ended = book.end_holds("it ends")
+            assert [(h.id, h.ended) for h in ended] == [(held.id, "it ends"), (waiting.id, "it ends")]
+        assert book.demands() == (Demand("a", active=1),)
+    with anyio.fail_after(1):
+        await book.drained("a")
+    for hold in (held, waiting):
+        with pytest.raises(LeaseRefused, match="has ended: it ends"):
+            book.renew(hold.id, 60.0, clock.now)
+
+
 @pytest.mark.parametrize("how", ["refuse", "shut", "configure"])
 async def test_a_hold_that_cannot_be_fulfilled_ends_with_the_reason(how: str) -> None:
     book, _, clock = new_book()
@@ -211,8 +231,9 @@ async def test_a_hold_that_cannot_be_fulfilled_ends_with_the_reason(how: str) ->
         case "configure":
             book.configure({})
     reason = "model 'a' is not in the manifest" if how == "configure" else refusal.message
-    assert sorted(states(book)) == [("held", "held", ""), ("waits", "ended", reason)]
-    assert book.demands() == (Demand("b", held=1),)
+    held = ("held", "ended", reason) if how == "shut" else ("held", "held", "")
+    assert sorted(states(book)) == [held, ("waits", "ended", reason)]
+    assert book.demands() == (() if how == "shut" else (Demand("b", held=1),))
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """`reconcile stop`: end the loop, and the models with it."""
 
 import time
+from collections.abc import Iterator, Mapping
 from http.client import INTERNAL_SERVER_ERROR
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, note, say
 
 _POLL: Final = 0.1
+#: Leases that are named.
+_NAMED: Final = 10
 
 
 def stop(
@@ -16,7 +19,7 @@ def stop(
 ) -> int:
     """Stop the running loop and its models, or the models that --once has left up.
 
-    Requests in flight get their drain time. Waits until nobody answers any more.
+    Requests in flight get their drain time; leases from outside end at once. Waits until nobody answers any more.
     """
     from reconciler.cli.client import LoopClient, NotRunningError, RefusedError, running_url
     from reconciler.store.paths import state_dir as resolve
@@ -27,10 +30,11 @@ def stop(
     if url is None:
         return _end_leftovers(directory)
     loop = LoopClient(url)
-    loop.call("POST", "/api/v1/stop")
+    answer = loop.call("POST", "/api/v1/stop")
     if no_wait:
         return 0
-    note("stopping")
+    for line in _whom(answer):
+        note(line)
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         try:
@@ -44,6 +48,22 @@ def stop(
                 raise
         time.sleep(_POLL)
     raise CliError(f"the loop still answers after {timeout:g} s")
+
+
+def _whom(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield whom the loop waits for before it ends, and whose leases it ends."""
+    from reconciler.core.words import counted
+    from reconciler.render import one_line
+
+    served = [f"{counted(r['active'], 'request')} on {r['model']}" for r in answer.get("requests", ())]
+    if served:
+        yield f"stopping; waiting up to {answer['within']:.0f} s for {', '.join(served)}"
+    else:
+        yield "stopping"
+    leases = [f"{lease['model']} ({one_line(lease['owner'])})" for lease in answer.get("leases", ())]
+    if leases:
+        named = ", ".join(leases[:_NAMED]) + (f" and {len(leases) - _NAMED} more" if leases[_NAMED:] else "")
+        yield f"{counted(len(leases), 'lease')} from outside ended at once: {named}"
 
 
 def _end_leftovers(directory: Path) -> int:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from reconciler.board import Board, Snapshot
+from reconciler.board import STOP_SECONDS, Board, Snapshot
 from reconciler.core.machine import Halted
 from reconciler.core.types import Residency
 from reconciler.gateway.errors import ApiError
@@ -122,9 +122,12 @@ class Control:
         return self._accepted(snapshot, model, "forget")
 
     async def stop(self, _request: Request) -> Response:
-        """Ask the loop to end."""
+        """Ask the loop to end; say whom it waits for, and whose leases end."""
+        requests = [{"model": d.model, "active": d.active} for d in self.book.demands() if d.active]
+        leases = [{"model": h.model, "owner": h.owner} for h in self.book.holds() if not h.ended]
         self.board.request_stop()
-        return JSONResponse({"requested": "stop"}, status_code=ACCEPTED)
+        body = {"requested": "stop", "within": STOP_SECONDS, "requests": requests, "leases": leases}
+        return JSONResponse(body, status_code=ACCEPTED)
 
     def _accepted(self, snapshot: Snapshot, model: str, requested: str) -> Response:
         verdict = verdict_entry(snapshot, model)

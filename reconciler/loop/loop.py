@@ -164,10 +164,10 @@ class Loop:
         """Begin nothing more, end what is loaded, and return. A second call hurries: drains end at once."""
         if self._stopping:
             self._hands.hurry.set()
-        self._end_leases()
         else:
             self._stop_asked = self._clock()
         self._stopping = True
+        self._end_leases()
         self.wake()
 
     def _end_leases(self) -> None:

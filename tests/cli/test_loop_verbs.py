@@ -512,6 +512,44 @@ def test_stop_waits_until_nobody_answers(
     assert capsys.readouterr().out == "stopped\n"
 
 
+@pytest.mark.parametrize(
+    ("requests", "leases", "said"),
+    [
+        ([], [], "stopping\n"),
+        (
+            [{"model": "quick", "active": 1}, {"model": "big", "active": 2}],
+            [],
+            "stopping; waiting up to 30 s for 1 request on quick, 2 requests on big\n",
+        ),
+        (
+            [],
+            [{"model": "quick", "owner": "batch\x1b 7"}],
+            "stopping\n1 lease from outside ended at once: quick (batch\\x1b 7)\n",
+        ),
+        (
+            [],
+            [{"model": f"m{n}", "owner": "o"} for n in range(12)],
+            "stopping\n12 leases from outside ended at once: "
+            + ", ".join(f"m{n} (o)" for n in range(10))
+            + " and 2 more\n",
+        ),
+    ],
+)
+def test_stop_says_whom_it_waits_for(
+    requests: list[Any],
+    leases: list[Any],
+    said: str,
+    loop: StandIn,
+    state: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = {"requested": "stop", "within": 30.0, "requests": requests, "leases": leases}
+    loop.documents("POST /api/v1/stop", answer)
+    loop.documents("GET /healthz", {"status": "ok"})
+    assert main(["stop", "--timeout", "0.01", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == said + "error: the loop still answers after 0.01 s\n"
+
+
 def test_stop_has_a_deadline(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loop.documents("POST /api/v1/stop", {})
     loop.documents("GET /healthz", {"status": "ok"})

@@ -221,8 +221,25 @@ async def test_stop_asks_the_owner() -> None:
     async with rig() as r:
         stopped: list[bool] = []
         r.board.request_stop = lambda: stopped.append(True)
-        assert (await r.client.post("/api/v1/stop")).status_code == 202
+        answer = await r.client.post("/api/v1/stop")
+        assert answer.status_code == 202
+        assert answer.json() == {"requested": "stop", "within": 30.0, "requests": [], "leases": []}
         assert stopped == [True]
+
+
+async def test_stop_says_whom_it_waits_for_and_whose_leases_end() -> None:
+    async with rig() as r:
+        r.open(1)
+        now = time.monotonic()
+        over = r.book.hold("chat", "early", 60, now)
+        r.book.hold("chat", "batch 7", 60, now)
+        r.book.hold("other", "me", 60, now)
+        r.book.cut("nobody")
+        r.book.release(over.id)
+        async with r.book.lease("chat"):
+            said = (await r.client.post("/api/v1/stop")).json()
+    assert said["requests"] == [{"model": "chat", "active": 1}]
+    assert said["leases"] == [{"model": "chat", "owner": "batch 7"}, {"model": "other", "owner": "me"}]
 
 
 PATHS: list[tuple[str, str, int, str | None]] = [

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from manager import RECONCILE, SOON, Asking, Manager
+from reconciler.loop.loop import LAST_DRAIN
 from support import wait_for
 
 
@@ -69,6 +71,22 @@ def test_a_command_runs_while_the_model_is_held_and_the_lease_goes_with_it(
         go.touch()
         assert process.wait(SOON) == 5
     assert manager.model("a")["leases"] == 0
+
+
+def test_a_lease_does_not_hold_up_the_end(manager: Manager) -> None:
+    manager.write({"a": manager.fake("a")})
+    manager.start()
+    for owner in ("batch 7", "batch 8"):
+        asked = {"model": "a", "owner": owner, "for": "1h", "wait": True}
+        assert manager.client.post("/api/v1/leases", json=asked).json()["state"] == "held"
+    began = time.monotonic()
+    stopped = manager.cli("stop")
+    assert time.monotonic() - began < LAST_DRAIN / 3
+    assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
+    assert "2 leases from outside ended at once: a (batch 7), a (batch 8)\n" in stopped.stderr
+    [told] = manager.log("leases are ended: reconcile is stopping")
+    assert told["leases"] == ["a (batch 7)", "a (batch 8)"]
+    assert manager.log("requests in flight get to end") == []
 
 
 def test_after_an_unload_requests_wait_in_line_for_a_while(manager: Manager) -> None:

@@ -101,6 +101,12 @@ def _answers() -> dict[str, Any]:
             requested={"enum": ["load", "evict", "forget", "stop"]},
             model=TEXT,
             verdict={"anyOf": [verdict, {"type": "null"}]},
+            within={"type": "number", "description": "Seconds that requests get at most (stop)."},
+            requests={
+                "type": "array",
+                "items": record("model active", model=TEXT, active={"type": "integer"}),
+            },
+            leases={"type": "array", "items": record("model owner", model=TEXT, owner=TEXT)},
         ),
         "World": {"type": "object", "description": "What the loop sees, for a dry run elsewhere."},
         "OpenApi": record("openapi paths", openapi=TEXT, paths=OPEN),
