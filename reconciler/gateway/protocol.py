@@ -51,6 +51,7 @@ class GatewayProtocol(EndingProtocol):
         self._upgrade: Upgrade | None = None
         #: The parser stopped, or is about to, before the body of a request whose wish to upgrade is ignored.
         self._stopped = False
+        #: When the last part of a body came, by the clock of the event loop.
         self._last_byte = 0.0
         #: Whether the client was not to send when that was last looked at.
         self._held = False
@@ -142,6 +143,7 @@ class GatewayProtocol(EndingProtocol):
             self._cancel_read_timer()
         super().on_headers_complete()
         self._in_head, self._in_body = False, True
+        self._body_came = True  # the time for its first part begins
         if upgraded and self.cycle is not None:
             self._upgrade = Upgrade(self)
             self.cycle.keep_alive = False
@@ -192,7 +194,11 @@ class GatewayProtocol(EndingProtocol):
     def _watch_reading(self) -> None:
         """See to it that a timer runs while the client owes us something, and only then."""
         if self._in_body:
-            self._last_byte = self.loop.time()
+            if (
+                self._body_came
+            ):  # sizes of chunks, their extensions and trailers do not count: they may have no end
+                self._body_came = False
+                self._last_byte = self.loop.time()
             if self._read_timer is None and not self._deaf:
                 self._read_timer = self.loop.call_later(self.limits.body_seconds, self._body_is_late)
             return

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 from starlette.types import Scope
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
@@ -137,7 +138,8 @@ class HttpProtocol(asyncio.Protocol):
             self.on_response_complete,
             head_only=method == "HEAD",
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
-            expects=self._expects,
+            expects=self._expects and version != "1.0",
+            chunks=version != "1.0",
         )
         self.cycle = cycle
         self.scope = scope = {
@@ -165,8 +167,20 @@ class HttpProtocol(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         """Take a part of the body; what comes after its answer is dropped."""
         self._body_came = True
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.feed(data)
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return
+        if cycle is not self._answered and cycle.held + len(data) > HIGH_WATER_LIMIT:
+            self.too_far_ahead()
+        else:
+            cycle.feed(data)
+
+    def too_far_ahead(self) -> None:
+        """Do without a request that came before its turn with more than may be kept: it is not answered."""
+        self.pipeline.pop()
+        self.cycle = self.pipeline[-1][0] if self.pipeline else self._answered
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """Take the end of the body."""

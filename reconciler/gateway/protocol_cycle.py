@@ -31,8 +31,8 @@ log = structlog.get_logger(__name__)
 class Cycle:
     """Made by the protocol for each request, which calls `feed`, `whole` and `leave`; the rest is the application's.
 
-    `head_only`: it is a HEAD. `expects`: the client waits for "100 Continue". `done` is called with the last byte of
-    the answer.
+    `head_only`: it is a HEAD. `expects`: the client waits for "100 Continue". `chunks`: the client knows a body in
+    chunks; else one without a length ends with the connection. `done` is called with the last byte of the answer.
     """
 
     # What most requests leave as it is stands here: it costs nothing until it is changed.
@@ -41,7 +41,7 @@ class Cycle:
     response_started = response_complete = False
     #: A head that waits for the first piece of its body.
     _head = b""
-    #: Bytes of the body that are still to be sent; None = it goes in chunks.
+    #: Bytes of the body that are still to be sent; None = nobody knows, so it goes in chunks, or to the close.
     _left: int | None = None
     #: Bytes of the request's body that are here and were not asked for.
     _size = 0
@@ -60,6 +60,7 @@ class Cycle:
         head_only: bool,
         keep_alive: bool,
         expects: bool,
+        chunks: bool = True,
     ) -> None:
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = expects
@@ -67,9 +68,15 @@ class Cycle:
         self._flow = flow
         self._done: Callable[[], None] | None = done
         self._head_only = head_only
+        self._chunks = chunks
         self._parts: list[bytes] = []
 
     # --- the protocol's side ---
+
+    @property
+    def held(self) -> int:
+        """Bytes of the request's body that are here and were not asked for."""
+        return self._size
 
     def feed(self, data: bytes) -> None:
         """Take a part of the request's body."""
@@ -119,7 +126,10 @@ class Cycle:
             return
         if self._head:
             self._transport.write(self._head)
-        self._transport.close()
+        if self._left is None and not self._chunks:
+            self._transport.abort()  # an orderly close would be the end of a whole body
+        else:
+            self._transport.close()
 
     # --- the application's side ---
 
@@ -198,6 +208,7 @@ class Cycle:
             headers,
             head_only=self._head_only,
             keep_alive=self.keep_alive,
+            chunks=self._chunks,
         )
         self.response_started = True
         self.waiting_for_100_continue = False
@@ -206,6 +217,8 @@ class Cycle:
     def _send_piece(self, piece: bytes, *, last: bool) -> None:
         if self._head_only:
             piece, self._left = b"", 0
+        elif self._left is None and not self._chunks:
+            pass
         elif self._left is None:
             piece = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
             if last:

@@ -145,6 +145,12 @@ class EndingProtocol(HttpProtocol):
             else:
                 self._say(error)
 
+    def too_far_ahead(self) -> None:
+        """Drop what comes, but read it: a client that leaves is seen only by reading."""
+        super().too_far_ahead()
+        self._deaf = True
+        self._cancel_read_timer()
+
     def _say(self, error: ApiError) -> None:
         self._deaf = True
         self._idle.lift()

@@ -41,6 +41,7 @@ class RawTask(Task):
         if method in NOT_PASSED:
             text = f"{method} is not passed on to engines"
             raise ApiError("method_not_allowed", text, headers=((b"allow", PASSED),))
+        self.watch()
         self.begin_watching(self.upload.pump())
         snapshot = started(self.board.snapshot)
         tail: bytes = self.scope["raw_path"][len(UPSTREAM) :]

@@ -214,6 +214,25 @@ async def test_a_body_that_stalls_is_answered_and_a_slow_one_is_not() -> None:
             assert b'"size":6' in await receive_until(stream, b"}")
 
 
+@pytest.mark.parametrize("begun", [b"3;", b"3\r\nabc\r\n0\r\nA: "], ids=["an extension", "a trailer"])
+async def test_what_is_no_body_does_not_keep_a_request_open(begun: bytes) -> None:
+    async with site(replace(CALM, body_seconds=0.3)) as s:
+        async with (
+            await s.raw(POST + CHUNKED + b"\r\n" + begun) as stream,
+            anyio.create_task_group() as group,
+        ):
+
+            async def drip() -> None:
+                while True:
+                    await anyio.sleep(0.05)
+                    await stream.send(b"x")
+
+            group.start_soon(drip)
+            got = await receive_until(stream, b"}}")
+            group.cancel_scope.cancel()
+        assert code(answers(got)[0]) == (408, "request_timeout")
+
+
 async def test_who_waits_to_be_asked_for_a_body_is_not_late() -> None:
     seen = anyio.Event()
 
