@@ -1,83 +1,33 @@
 """Request bodies: whole, within a limit, and in memory that goes back to the system.
 
 A large body gets pages of its own from the kernel instead of a place in the allocator's heap, which would keep
-them; with its last reference they are gone. Together the large ones are bounded: what does not fit is not read
-from its connection until there is room, so that the client's own kernel holds it.
+them; with its last reference they are gone. Together the large ones are bounded (`room`): what does not fit is not
+read from its connection until there is room, so that the client's own kernel holds it.
 """
 
 import codecs
 import mmap
-from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
 from starlette.types import Receive
 
 from reconciler.gateway.errors import ApiError
+from reconciler.gateway.room import LARGE, Pace, Room, Share
+
+__all__ = ["LARGE", "Body", "ClientGoneError", "read_body"]
 
 Headers = list[tuple[bytes, bytes]]
 Buffer = bytes | bytearray | memoryview
 
-#: Bytes from which a body is large. Smaller ones are always read.
-LARGE: Final = 1024 * 1024
 #: Bytes of a piece in which a large body is handed on.
 PIECE_BYTES: Final = 256 * 1024
-#: All large bodies together may take so many times what one may.
-ROOM_FACTOR: Final = 4
-#: Seconds a large body waits for room.
-ROOM_SECONDS: Final = 60.0
 
 
 class ClientGoneError(Exception):
     """The client closed its connection: nobody is there to be answered."""
-
-
-class Room:
-    """How many bytes the large bodies take together; first come, first served."""
-
-    def __init__(self, seconds: float = ROOM_SECONDS) -> None:
-        self.used = 0
-        self._seconds = seconds
-        self._waiting: deque[tuple[int, int, anyio.Event]] = deque()
-
-    async def take(self, size: int, total: int) -> None:
-        """Take `size` bytes of `total`, waiting for them. Raises `ApiError` (503) after the time a body waits."""
-        if not self._waiting and self.used + size <= total:
-            self.used += size
-            return
-        granted = anyio.Event()
-        entry = (size, total, granted)
-        self._waiting.append(entry)
-        try:
-            with anyio.move_on_after(self._seconds):
-                await granted.wait()
-        except BaseException:
-            if granted.is_set():
-                self.give(size)
-            raise
-        finally:
-            if entry in self._waiting:
-                self._waiting.remove(entry)
-                self._grant()
-        if not granted.is_set():
-            text = f"other requests hold {self.used} of {total} bytes for bodies of {LARGE} bytes and more"
-            raise ApiError("too_many_bodies", text, retry_after=5)
-
-    def give(self, size: int) -> None:
-        """Give bytes back."""
-        self.used -= size
-        self._grant()
-
-    def _grant(self) -> None:
-        while self._waiting:
-            size, total, granted = self._waiting[0]
-            if self.used + size > total:
-                return
-            self._waiting.popleft()
-            self.used += size
-            granted.set()
 
 
 @dataclass(slots=True)
@@ -85,8 +35,12 @@ class Body:
     """One body, and what it takes of the room: to be released when nobody needs it any more."""
 
     data: Buffer = b""
-    room: Room | None = None
-    held: int = field(default=0)
+    share: Share | None = None
+
+    @property
+    def held(self) -> int:
+        """How many bytes it takes of the room."""
+        return self.share.held if self.share is not None else 0
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Yield the body piece by piece, and release it after the last: what was sent need not be kept."""
@@ -96,9 +50,9 @@ class Body:
 
     def release(self) -> None:
         """Give the room back; the bytes go with the last reference to them."""
-        held, self.held, self.data = self.held, 0, b""
-        if held and self.room is not None:
-            self.room.give(held)
+        self.data = b""
+        if self.share is not None:
+            self.share.keep(0)
 
 
 def joined(parts: list[Buffer]) -> bytes | memoryview:
@@ -169,42 +123,50 @@ def small_body(headers: Headers, data: bytes, limit: int, *, text: bool) -> Body
 async def _read_large(
     parts: list[bytes], receive: Receive, sizes: tuple[int, int], room: Room, *, text: bool
 ) -> Body:
-    """Read into pages of its own; `sizes` are the bytes to hold and the limit."""
-    held, limit = sizes
-    body = Body(b"", room)
-    await room.take(held, ROOM_FACTOR * limit)
-    body.held = held
+    """Read into pages of its own; `sizes` are the most bytes that may come and the limit."""
+    most, limit = sizes
+    share = room.share(most, limit)
+    body = Body(b"", share)
     try:
-        pages = own_pages(held)
+        pages = own_pages(most)
         decoder = codecs.getincrementaldecoder("utf-8")() if text else None
         size = 0
-        async for part, last in _pieces(parts, receive):
-            if size + len(part) > held:
+        async for part, last in _pieces(parts, receive, room.pace):
+            if size + len(part) > most:
                 raise _too_large([], limit)  # noqa: TRY301  the room is given back below, whatever is raised
             if decoder is not None:
                 _check_text(part, decoder, final=last)
+            await share.grow(size + len(part))
             pages[size : size + len(part)] = part
             size += len(part)
         body.data = memoryview(pages)[:size].toreadonly()
-        room.give(held - size)
-        body.held = size
+        share.keep(size)
     except BaseException:
         body.release()
         raise
     return body
 
 
-async def _pieces(parts: list[bytes], receive: Receive) -> AsyncIterator[tuple[bytes, bool]]:
-    """Yield the pieces of a body of which some are here, each with whether it is the last."""
+async def _pieces(parts: list[bytes], receive: Receive, pace: Pace) -> AsyncIterator[tuple[bytes, bool]]:
+    """Yield the pieces of a body of which some are here, each with whether it is the last.
+
+    Raises `ClientGoneError`, and `ApiError` (408) if they come too slowly; time in between does not count.
+    """
+    came, waited = sum(map(len, parts)), 0.0
     while parts:
         yield parts.pop(0), False
     more = True
     while more:
+        began = anyio.current_time()
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGoneError
-        more = message.get("more_body", False)
-        yield message.get("body", b""), not more
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        waited += anyio.current_time() - began
+        came += len(piece)
+        if more:
+            pace.check(came, waited)
+        yield piece, not more
 
 
 def _check_text(part: bytes, decoder: codecs.IncrementalDecoder, *, final: bool) -> None:

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.gateway import forms
-from reconciler.gateway.bodies import LARGE, Body, ClientGoneError, Room, read_body
+from reconciler.gateway.bodies import LARGE, Body, ClientGoneError, read_body
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.jsonbody import read_fields, read_object, with_model, write_object
+from reconciler.gateway.room import STEP_BYTES, Pace, Room
 from support import wait_for_async
 
 MIB = 1 << 20
@@ -61,7 +62,7 @@ async def test_a_body_arrives_whole_and_its_room_is_given_back(size: int, declar
     headers = length(size) if declared else []
     body = await read_body(headers, Source(cut(data, 65536)), 4 * LARGE, room, text=False)
     assert bytes(body.data) == data
-    assert room.used == (size if declared and size >= LARGE else body.held)
+    assert room.used == body.held
     assert body.held in (0, size)
     body.release()
     assert (room.used, len(body.data)) == (0, 0)
@@ -113,7 +114,7 @@ async def test_a_client_that_leaves_in_the_middle_gives_the_room_back() -> None:
 async def test_more_large_bodies_than_fit_are_not_read_until_there_is_room() -> None:
     room = Room()
     held = [await read_body(length(MIB), Source([b"x" * MIB]), MIB, room, text=True) for _ in range(4)]
-    source = Source([b"x" * MIB])
+    source = Source(cut(b"x" * MIB, 65536))
     done: list[Body] = []
 
     async def read() -> None:
@@ -122,7 +123,7 @@ async def test_more_large_bodies_than_fit_are_not_read_until_there_is_room() -> 
     async with anyio.create_task_group() as group:
         group.start_soon(read)
         await anyio.wait_all_tasks_blocked()
-        assert (source.asked, done) == (0, [])
+        assert (source.asked, done) == (1, [])
         small = await read_body(length(5), Source([b"hello"]), MIB, room, text=True)
         assert small.data == b"hello"
         held[1].release()
@@ -135,12 +136,111 @@ async def test_more_large_bodies_than_fit_are_not_read_until_there_is_room() -> 
 @pytest.mark.anyio
 async def test_a_body_that_finds_no_room_is_told_so() -> None:
     room = Room(seconds=0.01)
-    await room.take(9, 10)
+    held = room.share(4 * MIB, MIB)
+    held.give(4 * MIB - STEP_BYTES)
+    held.keep(held.held)
+    late = room.share(MIB, MIB)
     with pytest.raises(ApiError) as caught:
-        await room.take(2, 10)
+        await late.grow(STEP_BYTES + 1)
+    late.keep(0)
     assert (caught.value.code, caught.value.status, caught.value.retry_after) == ("too_many_bodies", 503, 5)
-    await room.take(1, 10)  # who gave up keeps nobody behind it waiting
-    assert room.used == 10
+    last = room.share(STEP_BYTES, MIB)
+    await last.grow(1)  # who gave up keeps nobody behind it waiting
+    assert room.used == 4 * MIB
+
+
+@pytest.mark.parametrize("declared", [True, False])
+@pytest.mark.anyio
+async def test_bodies_that_do_not_come_take_no_room(declared: bool) -> None:
+    """Others are read at once."""
+    room, never = Room(seconds=0.01), anyio.Event()
+    limit = 4 * LARGE
+
+    class Slow(Source):
+        async def __call__(self) -> dict[str, Any]:
+            if not self.left:
+                await never.wait()
+            return await super().__call__()
+
+    async def dawdle() -> None:
+        headers = length(limit) if declared else []
+        first = [b"x"] if declared else [b"x" * LARGE]
+        await read_body(headers, Slow(first, gone=True), limit, room, text=False)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8 if declared else 4):
+            group.start_soon(dawdle)
+        await anyio.wait_all_tasks_blocked()
+        data = os.urandom(limit)
+        for _ in range(3):
+            body = await read_body(length(limit), Source(cut(data, 65536)), limit, room, text=False)
+            assert bytes(body.data) == data
+            body.release()
+        group.cancel_scope.cancel()
+    assert room.used == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(LARGE, 2 * LARGE), min_size=1, max_size=20), st.integers(0, 3))
+@pytest.mark.anyio
+async def test_bodies_that_come_at_once_all_come_to_their_end(sizes: list[int], pauses: int) -> None:
+    """All of them have begun before any has ended, and together they are larger than the room."""
+    room, limit, most = Room(), 2 * LARGE, 0
+
+    class Yielding(Source):
+        async def __call__(self) -> dict[str, Any]:
+            nonlocal most
+            for _ in range(pauses):
+                await anyio.lowlevel.checkpoint()
+            most = max(most, room.used)
+            return await super().__call__()
+
+    async def one(size: int) -> None:
+        source = Yielding(cut(bytes(size), STEP_BYTES))
+        body = await read_body(length(size), source, limit, room, text=False)
+        assert len(body.data) == size
+        await anyio.lowlevel.checkpoint()
+        body.release()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for size in sizes:
+                group.start_soon(one, size)
+    assert room.used == 0
+    assert most <= 4 * limit
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02])
+@pytest.mark.anyio
+async def test_a_large_body_must_not_come_too_slowly(seconds: float) -> None:
+    room = Room(pace=Pace(grace_seconds=0.1, bytes_per_second=1 << 40))
+
+    class Slow(Source):
+        async def __call__(self) -> dict[str, Any]:
+            await anyio.sleep(seconds)
+            return await super().__call__()
+
+    source = Slow(cut(bytes(LARGE), LARGE // 64))
+    if not seconds:
+        assert len((await read_body(length(LARGE), source, LARGE, room, text=False)).data) == LARGE
+        return
+    with pytest.raises(ApiError, match="less than") as caught:
+        await read_body(length(LARGE), source, LARGE, room, text=False)
+    assert (caught.value.code, room.used, len(source.left) > 0) == ("request_timeout", 0, True)
+    assert (b"connection", b"close") in caught.value.extra
+
+
+@pytest.mark.parametrize(
+    ("came", "waited", "late"),
+    [(0, 29, False), (0, 31, True), (64 * 1024 * 40, 39, False), (64 * 1024 * 40, 41, True)],
+)
+def test_what_is_too_slow(came: int, waited: float, late: bool) -> None:
+    caught = None
+    try:
+        Pace().check(came, waited)
+    except ApiError as error:
+        caught = error
+    assert (caught is not None) == late
 
 
 @pytest.mark.anyio
