@@ -24,19 +24,27 @@ class Head(NamedTuple):
     """One head, and how its body is framed."""
 
     data: bytes
-    #: Bytes of the body; None = it comes in chunks.
+    #: Bytes of the body; None = it comes in chunks, or ends with the connection.
     length: int | None
     #: Whether the connection may carry another answer.
     keep_alive: bool
 
 
 def head_of(
-    status: int, headers: Sequence[tuple[bytes, bytes]], *, head_only: bool = False, keep_alive: bool = True
+    status: int,
+    headers: Sequence[tuple[bytes, bytes]],
+    *,
+    head_only: bool = False,
+    keep_alive: bool = True,
+    chunks: bool = True,
 ) -> Head:
     """Return the head of an answer; `Date`, and what is missing of the framing, is added.
 
-    `head_only`: the request was a HEAD. Raises `ValueError` for a header that would end before its end.
+    `head_only`: the request was a HEAD. `chunks`: whether the client knows them; one of HTTP/1.0 does not (RFC 9112,
+    6.1). Raises `ValueError` for a header that would end before its end.
     """
+    if not chunks:
+        headers = [header for header in headers if header[0].lower() != b"transfer-encoding"]
     names = dict(headers)
     if not _known.issuperset(names):
         headers = [(_name(name), value) for name, value in headers]
@@ -46,17 +54,19 @@ def head_of(
     chunked = b"transfer-encoding" in names and (b"transfer-encoding", b"chunked") in _lower(headers)
     length = int(names[b"content-length"]) if b"content-length" in names and not chunked else None
     closing = b"connection" in names and _closes(headers)
+    boundless = length is None and not chunked and not head_only and status not in _BODILESS
+    keep_alive = keep_alive and (chunks or not boundless)
     if not keep_alive and not closing:
         lines.append(_CLOSE)
-    if length is None and not chunked and not head_only and status not in _BODILESS:
-        chunked = True
+    if boundless and chunks:
         lines.append(_CHUNKED)
     lines.append(_date_and_end(int(time.time())))
     data = b"".join(lines)
     # Every line holds two such bytes, its own end (the last one closes the head, too): one more is not ours.
     if len(data) - len(data.translate(None, _CONTROL)) != 2 * len(lines) + 2:
         raise ValueError("a header holds a control character")
-    return Head(data, None if chunked and not head_only else length or 0, keep_alive and not closing)
+    open_end = boundless or (chunked and not head_only)
+    return Head(data, None if open_end else length or 0, keep_alive and not closing)
 
 
 @lru_cache(maxsize=600)

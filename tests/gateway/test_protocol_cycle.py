@@ -19,7 +19,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.packets: list[bytes] = []
-        self.closed = False
+        self.closed = self.aborted = False
 
     def write(self, data: Any) -> None:
         """Keep it."""
@@ -29,6 +29,10 @@ class Wire(asyncio.Transport):
         """Note it."""
         self.closed = True
 
+    def abort(self) -> None:
+        """Note it."""
+        self.closed = self.aborted = True
+
     def is_closing(self) -> bool:
         """Return whether it was closed."""
         return self.closed
@@ -37,12 +41,18 @@ class Wire(asyncio.Transport):
 class Made:
     """A cycle and what became of it."""
 
-    def __init__(self, *, head_only: bool = False, keep_alive: bool = True) -> None:
+    def __init__(self, *, head_only: bool = False, keep_alive: bool = True, chunks: bool = True) -> None:
         self.wire = Wire()
         self.flow = FlowControl(self.wire)
         self.done = 0
         self.cycle = Cycle(
-            self.wire, self.flow, self._done, head_only=head_only, keep_alive=keep_alive, expects=False
+            self.wire,
+            self.flow,
+            self._done,
+            head_only=head_only,
+            keep_alive=keep_alive,
+            expects=False,
+            chunks=chunks,
         )
 
     def _done(self) -> None:
@@ -226,3 +236,28 @@ async def test_a_body_is_told_as_it_came() -> None:
         {"type": "http.request", "body": b"", "more_body": False},
         {"type": "http.disconnect"},
     ]
+
+
+async def test_a_client_of_http_1_0_gets_no_chunks_but_the_end_of_the_connection() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send(start(headers=[]))
+        await send(piece(b"ab", more=True))
+        await send(piece(b"", more=True))
+        await send(piece(b"c"))
+
+    made = Made(keep_alive=False, chunks=False)
+    head, _, body = b"".join(await made.run(app)).partition(b"\r\n\r\n\r\n")
+    assert (head, body) == (b"HTTP/1.1 200 OK\r\nconnection: close", b"abc")
+    assert (made.done, made.wire.closed, made.wire.aborted) == (1, True, False)
+
+
+@pytest.mark.parametrize("chunks", [True, False])
+async def test_a_body_that_is_broken_off_never_looks_whole(chunks: bool) -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send(start(headers=[]))
+        await send(piece(b"ab", more=True))
+
+    made = Made(keep_alive=chunks, chunks=chunks)
+    written = b"".join(await made.run(app))
+    assert not written.endswith(b"0\r\n\r\n")
+    assert (made.wire.closed, made.wire.aborted) == (True, not chunks)

@@ -51,6 +51,18 @@ def lines(data: bytes) -> list[bytes]:
             5,
             False,
         ),
+        # For a client that knows no chunks the end of the connection is that of the body.
+        (200, [], {"chunks": False}, [b"HTTP/1.1 200 OK", b"connection: close"], None, False),
+        (
+            200,
+            [(b"Transfer-Encoding", b"chunked")],
+            {"chunks": False, "keep_alive": False},
+            [b"HTTP/1.1 200 OK", b"connection: close"],
+            None,
+            False,
+        ),
+        (200, [LENGTH], {"chunks": False}, [b"HTTP/1.1 200 OK", b"content-length: 5"], 5, True),
+        (204, [], {"chunks": False}, [b"HTTP/1.1 204 No Content"], 0, True),
     ],
 )
 def test_the_framing_is_completed(
