@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import httpx
 import structlog
 from starlette.types import Receive, Scope, Send
 
@@ -17,6 +18,7 @@ from reconciler.gateway.errors import ApiError, send_json
 from reconciler.gateway.guard import started
 from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, to_chat, upstream_headers
 from reconciler.gateway.naming import resolve
+from reconciler.gateway.pool_transport import PoolTransport
 from reconciler.gateway.protocol_cycle import CYCLE
 from reconciler.gateway.reply import Reply, Transform
 from reconciler.gateway.routing import choose, facts_of, states_of
@@ -162,7 +164,9 @@ class DataTask(Task):
             if launch is None:
                 return None
             engine = registry.get(launch.engine)
-            return await engine.count_tokens(launch, endpoint.base_url, path, document, self.shared.client)
+            transport = PoolTransport(self.pool, endpoint, self.cut)
+            async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+                return await engine.count_tokens(launch, endpoint.base_url, path, document, client)
 
         return count
 
