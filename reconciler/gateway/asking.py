@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import anyio
 
+from reconciler.excerpt import excerpt
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import CHAT
@@ -16,6 +17,8 @@ from reconciler.manifest.applied import RequestLimits
 
 #: Bytes of an answer at most.
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+#: Bytes of an error that are looked at.
+EXCERPT_BYTES: Final = 1024
 OWNER: Final = "reconcile (summary)"
 _HEADERS: Final[Headers] = [(b"content-type", b"application/json"), (b"accept", b"application/json")]
 
@@ -96,7 +99,7 @@ async def _collect(incoming: Incoming) -> bytes:
         if size > MAX_ANSWER_BYTES:
             raise ApiError("upstream_error", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
     if incoming.status != 200:
-        said = b"".join(parts)[:200].decode("utf-8", "replace")
+        said = excerpt(b"".join(parts)[:EXCERPT_BYTES].decode("utf-8", "replace"))
         raise ApiError("upstream_error", f"the answer is {incoming.status}: {said}")
     return b"".join(parts)
 

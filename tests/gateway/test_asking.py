@@ -97,3 +97,17 @@ async def test_a_chat_that_waits_again_after_its_summary_tells_what_for_once() -
         assert head.count(b"x-reconciler-waited-for: load, place 1\r\n") == 1
         assert head.count(b"x-reconciler-waited") == 2
         await r.idle()
+
+
+async def test_what_an_engine_says_of_a_summary_is_told_without_its_secrets() -> None:
+    async with summarizing() as (r, engine, summarizer):
+        r.open(summarizer.port, "other")
+        async with await r.raw(request(BODY, DESK, path=CHAT)) as stream:
+            said = b'{"error": "bad api_key: CANARY"}'
+            refusal = await summarizer.next()
+            await refusal.write(b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said))
+            await answer(await engine.next(), {})
+            head = await receive_until(stream, b"\r\n\r\n")
+        assert b"api_key: ***" in head
+        assert b"CANARY" not in head
+        await r.idle()
