@@ -11,6 +11,7 @@ import httptools
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.upstream import CONNECT_SECONDS, NOT_FORWARDED, Headers, UpstreamError, kept
+from reconciler.gateway.upstream_answer import check_framing
 from reconciler.leases import Endpoint
 
 HEAD_BYTES: Final = 64 * 1024
@@ -67,9 +68,12 @@ class EngineSide(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._settle(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._fail(f"its answer to the WebSocket handshake is not HTTP: {error}")
+            cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
+            self._fail(f"its answer to the WebSocket handshake is not HTTP: {cause}")
         if not self._headed and self._size > HEAD_BYTES:
             self._fail(f"the head of its answer is larger than {HEAD_BYTES} bytes")
+        if self._size > HEAD_BYTES + REFUSAL_BYTES:
+            self._fail(f"it refused the WebSocket with more than {REFUSAL_BYTES} bytes")
 
     def eof_received(self) -> None:
         """Take its end; it is also that of a body without length."""
@@ -107,8 +111,9 @@ class EngineSide(asyncio.Protocol):
     # --- the parser's side ---
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        self._headers.append((name.lower(), value))
+        """Take a header. What comes behind the body are trailers: they are counted with it, and dropped."""
+        if not self._headed:
+            self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Take the head; an answer before the answer (100, 103) is forgotten."""
@@ -116,6 +121,8 @@ class EngineSide(asyncio.Protocol):
         if 100 <= status < 200 and status != SWITCHING:
             self._headers = []
             return
+        if status != SWITCHING:
+            check_framing(status, self._headers)
         names = {name for name, _ in self._headers}
         self._headed = True
         self._framed = bool(names & {b"content-length", b"transfer-encoding"})

@@ -13,6 +13,7 @@ from reconciler.gateway.upstream_headers import Headers
 MAX_HEAD_BYTES: Final = 64 * 1024
 #: Bytes of the body held for a client that is slower than the engine; beyond, the engine is not read from.
 HELD_BYTES: Final = 256 * 1024
+_FRAMED: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class UpstreamError(Exception):
@@ -186,10 +187,11 @@ class Incoming:
         if self.status < 200:
             self.headers = []
             return
+        check_framing(self.status, self.headers)
         self._headed = True
         self._head_bytes = 0
         # Without either, the end of the connection is the end of the body.
-        self._to_the_end = b"content-length" not in dict(self.headers) and not _is_chunked(self.headers)
+        self._to_the_end = not dict(self.headers).keys() & _FRAMED
         if self._without_body:
             self.complete = True  # the parser waits for a body that a HEAD never gets: not reusable
 
@@ -214,9 +216,16 @@ def _too_large() -> httptools.HttpParserError:
     return httptools.HttpParserError(f"its head is larger than {MAX_HEAD_BYTES} bytes")
 
 
-def _is_chunked(headers: Headers) -> bool:
-    codings = [value for name, value in headers if name == b"transfer-encoding"]
-    return bool(codings) and codings[-1].lower().rpartition(b",")[2].strip() == b"chunked"
+def check_framing(status: int, headers: Headers) -> None:
+    """Raise `HttpParserError` for the head of a final answer that clients could not be told as it is."""
+    if not 200 <= status <= 599:
+        raise httptools.HttpParserError(f"{status} is no status of an answer")
+    if b"transfer-encoding" not in dict(headers):
+        return
+    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+    if codings != [b"chunked"]:
+        said = b", ".join(codings)[:100].decode("ascii", "replace")
+        raise httptools.HttpParserError(f"the transfer coding {said!r} was not asked for")
 
 
 def _malformed(error: Exception) -> UpstreamError:

@@ -14,10 +14,11 @@ NOT_FORWARDED: Final = HOP_BY_HOP | frozenset(
     b"host content-length expect authorization x-api-key api-key cookie origin".split()
 )
 _NOT_ANSWERED: Final = HOP_BY_HOP | {b"date"}
+_OURS: Final = (b"access-control-", b"x-reconciler-")
 
 
 def answer_headers(headers: Headers) -> Headers:
-    """Return an engine's headers that are meant for the client; CORS and `Date` are ours to say.
+    """Return an engine's headers that are meant for the client; CORS, `Date` and what bears our name are ours to say.
 
     A length that goes with a transfer coding is left out: it is not that of the body (RFC 9112, 6.3).
     """
@@ -25,7 +26,7 @@ def answer_headers(headers: Headers) -> Headers:
     return [
         pair
         for pair in kept(headers, _NOT_ANSWERED)
-        if not pair[0].startswith(b"access-control-") and not (coded and pair[0] == b"content-length")
+        if not pair[0].startswith(_OURS) and not (coded and pair[0] == b"content-length")
     ]
 
 

@@ -217,6 +217,12 @@ async def test_the_answer_to_head_has_no_body() -> None:
         (b"HTTP/1.1 200 OK\r\nA: " + b"b" * MAX_HEAD_BYTES, "larger than"),
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * (MAX_HEAD_BYTES // 5) + b"\r\n", "larger than"),
         (b"HTTP/1.1 100 Go\r\n\r\n" * 4000, "larger than"),
+        (b"HTTP/1.1 102 Wait\r\n\r\n", "within its answer"),
+        (OK.replace(b"200", b"600"), "600 is no status"),
+        (OK.replace(b"200", b"999"), "999 is no status"),
+        (OK.replace(b"200", b"000"), "within its answer"),
+        (CHUNKED.replace(b"chunked", b"gzip") + b"abc", "transfer coding 'gzip'"),
+        (CHUNKED.replace(b"chunked", b"gzip, chunked") + b"3\r\nabc\r\n0\r\n\r\n", "coding 'gzip, chunked'"),
     ],
 )
 async def test_a_broken_answer_is_an_error_and_never_a_clean_end(answer: bytes, said: str) -> None:
