@@ -109,12 +109,21 @@ def _refused(now: Json, before: Json, verb: Verb, *, heard: bool) -> str:
     """Return why it will not happen, or an empty text while it may."""
     verdict = now["verdict"]
     if verb == "evict":
-        stays = verdict and verdict["outcome"] == "keep" and heard and not now["active"]
-        return verdict_text(now) if stays and now["state"] != "evicting" else ""
+        return _kept(now) if heard and now["state"] != "evicting" else ""
     if now["failures"] > before["failures"]:
         return one_line(now["last_error"]) or "it failed to start; see: reconcile logs " + now["name"]
     final = verdict and verdict["outcome"] in ("blocked", "cold") and verdict["reason"] in _FINAL
     return verdict_text(now) if final and (now["wanted"] or heard) else ""
+
+
+def _kept(now: Json) -> str:
+    """Return why a model is not evicted although the loop has heard of it, or an empty text while it may be."""
+    verdict = now["verdict"]
+    if not verdict or verdict["outcome"] != "keep":
+        return ""
+    if not now["dismissed"] and verdict["reason"] != "Pinned":
+        return "a request, a lease or a load asked for it again"
+    return "" if now["active"] else verdict_text(now)
 
 
 def progress(status: Json, model: Json) -> str:

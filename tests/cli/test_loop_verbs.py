@@ -444,7 +444,8 @@ def test_evict_has_succeeded_though_others_have_the_model_loaded_again(
     kept = verdict("keep", "Loading", "being loaded")
     stopping = with_model("embed", 44, state="evicting", pid=None, waiting=2, active=0, verdict=kept)
     back = with_model("embed", 45, active=0, verdict=kept, **after)
-    loop.documents("GET /api/v1/status", status_document(), with_model("embed", 43), stopping, back)
+    draining = with_model("embed", 43, dismissed=True)
+    loop.documents("GET /api/v1/status", status_document(), draining, stopping, back)
     loop.documents("POST /api/v1/models/embed/evict", {})
     assert main(["evict", "embed", "--state-dir", str(state)]) == 0
     assert capsys.readouterr().out == f"embed was unloaded{told}\n"
@@ -476,6 +477,19 @@ def test_evict_of_a_model_that_stays_is_a_failure(
     loop.documents("POST /api/v1/models/chat/evict", {})
     assert main(["evict", "chat", "--state-dir", str(state)]) == 1
     assert capsys.readouterr().err == "error: chat stays loaded: Pinned: idle 14m\n"
+
+
+def test_evict_says_that_others_took_it_back(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also while they are served: it will not come about by itself any more."""
+    draining = with_model("embed", 44, state="evicting", dismissed=True, active=1)
+    served = with_model("embed", 45, dismissed=False, active=2)
+    loop.documents("GET /api/v1/status", status_document(), draining, served)
+    loop.documents("POST /api/v1/models/embed/evict", {})
+    assert main(["evict", "embed", "--state-dir", str(state)]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "error: embed stays loaded: a request, a lease or a load asked for it again"
 
 
 def test_odd_names_reach_the_loop_whole(loop: StandIn, state: Path) -> None:
