@@ -193,6 +193,7 @@ def test_explain_of_a_model_evicted_by_hand_says_so() -> None:
         ("cold", "NotWanted", 0.04, "; tried again at the next request"),
         ("cold", "NotWanted", None, "; tried again at the next request"),
         ("cold", "NotWanted", 45.0, "; tried again at the next request, in 45s at the earliest"),
+        ("cold", "BackingOff", 45.0, "; tried again at the next request, in 45s at the earliest"),
         ("blocked", "BackingOff", 45.0, "; tried again in 45s"),
         ("load", "Warm", 0.0, "; tried again now"),
         ("blocked", "InsufficientMemory", None, ""),

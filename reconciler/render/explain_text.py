@@ -22,8 +22,8 @@ _REPEATERS: Final = ("failures", "condition")
 _LONG: Final = 16
 #: Seconds that would be shown as none at all.
 SOON: Final = 0.05
-#: Why a model is not in memory that comes back when somebody asks for it, and not before.
-_UNASKED: Final = ("NotWanted", "Dismissed")
+#: How models are kept that are loaded when somebody asks for them, and not before.
+_ON_REQUEST: Final = ("on_demand", "transient")
 
 
 def explain_text(status: Json, name: str, *, colour: bool = False) -> str:
@@ -143,7 +143,7 @@ def _again(model: Json) -> str:
     """Return when a model is tried again after a failure; nobody tries one that nobody wants."""
     verdict, wait = model["verdict"], model["retry_in"]
     due = wait is None or wait < SOON
-    if verdict and verdict["outcome"] == "cold" and verdict["reason"] in _UNASKED:
+    if verdict and verdict["outcome"] == "cold" and model["residency"] in _ON_REQUEST:
         return "at the next request" if due else f"at the next request, in {span(wait)} at the earliest"
     if wait is None:
         return ""
