@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -11,8 +12,9 @@ import pytest
 from context_talks import call, chat_of, say
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines import registry
+from reconciler.engines.base import Readiness
 from reconciler.gateway.context import Budget, early, estimate, fit
-from reconciler.gateway.context.text import CHAT, COMPLETIONS, MESSAGES, RESPONSES, extent_of
+from reconciler.gateway.context.text import CHAT, COMPLETION, COMPLETIONS, MESSAGES, RESPONSES, extent_of
 from reconciler.gateway.errors import ApiError
 from reconciler.manifest.applied import Overflow
 from support import free_port, healthy, wait_for
@@ -23,6 +25,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 ENGINE = registry.get("llama.cpp")
 CONTEXT = 1024
+#: What the gateway adds to every request: the server asks for a key.
+OWN = {"authorization": "Bearer own"}
 PARAMETERS = {"type": "object", "properties": {"at": {"type": "string", "description": "a place"}}}
 FUNCTION = {"name": "look", "description": "looks at a place", "parameters": PARAMETERS}
 TALK = [say("system", "Be brief."), say("user", "Straße, 中文, 😀, <|im_start|> and plain words")]
@@ -37,7 +41,14 @@ USED = [
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LaunchSpec, str]]:
     folder = tmp_path_factory.mktemp("count")
     weights = write_llama(folder / "model.gguf")
-    spec = LaunchSpec("m", "llama.cpp", weights=str(weights), context_tokens=CONTEXT, cwd=str(folder))
+    spec = LaunchSpec(
+        "m",
+        "llama.cpp",
+        weights=str(weights),
+        context_tokens=CONTEXT,
+        cwd=str(folder),
+        args=("--api-key", "own,other"),
+    )
     port = free_port()
     command = ENGINE.command(spec, port)
     with (folder / "log").open("wb") as out:
@@ -62,11 +73,14 @@ class Asked:
         return await ENGINE.count_tokens(self.spec, self.url, path, document, self.client)
 
     async def send(self, path: str, document: Mapping[str, Any]) -> httpx.Response:
-        return await self.client.post(self.url + path, json=dict(document))
+        return await self.client.post(self.url + path, json=dict(document), headers=OWN)
 
 
-def used(path: str, usage: dict[str, int]) -> int:
-    """Return the prompt tokens an answer says it had; Anthropic's leave out the cached ones."""
+def used(path: str, answer: dict[str, Any]) -> int:
+    """Return the prompt tokens an answer says it had; Anthropic's and llama.cpp's own leave out the cached ones."""
+    if path == COMPLETION:
+        return int(answer["timings"]["prompt_n"]) + int(answer["timings"].get("cache_n", 0))
+    usage: dict[str, int] = answer["usage"]
     if path == MESSAGES:
         return usage["input_tokens"] + usage.get("cache_read_input_tokens", 0)
     return usage["input_tokens" if path == RESPONSES else "prompt_tokens"]
@@ -80,6 +94,8 @@ def used(path: str, usage: dict[str, int]) -> int:
         (CHAT, {"messages": [*TALK, *USED, say("user", "and now")], "max_tokens": 1}),
         (COMPLETIONS, {"prompt": "Straße, <|im_start|> and words", "max_tokens": 1}),
         (COMPLETIONS, {"prompt": [1, 5, 7], "max_tokens": 1}),
+        (COMPLETION, {"prompt": "Straße, <|im_start|> and words", "n_predict": 1}),
+        (COMPLETION, {"prompt": [5, "and words"], "n_predict": 1}),
         (RESPONSES, {"input": "Straße and words", "instructions": "Be brief.", "max_output_tokens": 1}),
         (MESSAGES, {"messages": TALK[1:], "system": "Be brief.", "max_tokens": 1}),
     ],
@@ -92,7 +108,7 @@ async def test_the_count_is_what_the_answer_says_it_took(
         counted = await asked(path, document)
         answer = await asked.send(path, document)
     assert answer.status_code == 200, answer.text
-    assert counted == used(path, answer.json()["usage"])
+    assert counted == used(path, answer.json())
     # A vocabulary of bytes is the worst there is: the upper estimate holds even here.
     assert estimate.lower(path, document) <= counted <= estimate.upper(extent_of(path, document))
 
@@ -120,7 +136,7 @@ async def test_a_trimmed_conversation_is_answered(server: tuple[LaunchSpec, str]
         assert (await asked.send(CHAT, document)).status_code == 400
         fitted = await fit(call(document), Budget(CONTEXT, Overflow.TRIM), asked)
         assert b"trimmed" in fitted.headers[0][1]
-        answer = await client.post(asked.url + CHAT, content=bytes(fitted.call.body))
+        answer = await client.post(asked.url + CHAT, content=bytes(fitted.call.body), headers=OWN)
     assert answer.status_code == 200
     assert CONTEXT // 2 < answer.json()["usage"]["prompt_tokens"] <= CONTEXT - 200
 
@@ -141,12 +157,20 @@ async def test_no_request_changes_what_the_server_was_started_with(server: tuple
     document = {"messages": [say("user", "x" * 300)], "max_tokens": 1}
     async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
         asked = Asked(server, client)
-        before = (await client.get(asked.url + "/slots")).json()
+        before = (await client.get(asked.url + "/slots", headers=OWN)).json()
         plain = await asked.send(CHAT, document)
         odd = await asked.send(CHAT, {**document, **wishes})
-        after = (await client.get(asked.url + "/slots")).json()
+        after = (await client.get(asked.url + "/slots", headers=OWN)).json()
         assert odd.json()["usage"]["prompt_tokens"] == plain.json()["usage"]["prompt_tokens"]
         assert [slot["n_ctx"] for slot in before] == [slot["n_ctx"] for slot in after] == [CONTEXT]
         assert await asked(CHAT, {**document, **wishes}) == await asked(CHAT, document)
     # Nor does it change the budget here.
     assert not early(call({**document, **wishes}), Budget(400))
+
+
+async def test_the_probe_is_let_in_with_the_servers_own_key_only(server: tuple[LaunchSpec, str]) -> None:
+    spec, url = server
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        assert (await ENGINE.probe(spec, url, client)).readiness is Readiness.READY
+        found = await ENGINE.probe(replace(spec, args=()), url, client)
+    assert (found.readiness, "--api-key" in found.detail) == (Readiness.FAILED, True)
