@@ -1,6 +1,6 @@
 """The plan: ordered steps, of which only the head is ever performed, and a verdict with a reason for every model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -246,8 +246,17 @@ def _once(row: Row) -> str:
     )
 
 
-def _coming(selection: Selection) -> str:
-    return " and a model being loaded" if selection.reserved else ""
+def _rest_held(block: Block) -> str:
+    """Say who holds the room that a model lacks whoever makes way: what is loaded before it has it as good as now."""
+    first = f"{_listed(block.behind)} {'is' if len(block.behind) == 1 else 'are'} loaded first"
+    if block.enough:
+        return first
+    others = "pinned models and other programs hold the rest"
+    return f"{others}, and {first}" if block.behind else others
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Selection) -> str:
@@ -267,6 +276,6 @@ def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Sel
         Reason.RESTING: f"it was unloaded a moment ago, and is not loaded again for another {span(retry_in or 0.0)}",
         Reason.OUTRANKED: f"{short}: it may not displace enough of {selection.holders or 'what holds the memory'}",
         Reason.MEMORY_PRESSURE: f"memory is short: {selection.shortage}",
-        Reason.INSUFFICIENT_MEMORY: f"{short}: pinned models, other programs{_coming(selection)} hold the rest",
+        Reason.INSUFFICIENT_MEMORY: f"{short}: {_rest_held(block)}",
     }
     return texts.get(block.reason, short)

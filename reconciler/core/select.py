@@ -316,7 +316,12 @@ class _Selector:
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
-        self.out.blocked[row.name] = Block(reason, max(short, 0), held)
+        block = Block(reason, max(short, 0), held)
+        if reason is Reason.INSUFFICIENT_MEMORY:
+            loading = [r.name for r in self.table.rows if r.instance is not None and not r.instance.ready]
+            block.behind = (*loading, *(c.row.name for c in self.out.coming))
+            block.enough = short <= self.out.reserved + sum(c.keeps for c in self.out.coming)
+        self.out.blocked[row.name] = block
         if self.sharing:
             self.blocked_sharing.append(row)
         elif self.least_blocked is None or needs_room < self.least_blocked:

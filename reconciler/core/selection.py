@@ -41,6 +41,9 @@ class Block:
     short: int | None = None
     #: Models in the way that stay until whoever holds them lets go.
     held: tuple[str, ...] = ()
+    #: Models that are being loaded, or come first in this plan, and whether the room they take would be enough.
+    behind: tuple[str, ...] = ()
+    enough: bool = False
 
 
 @dataclass(slots=True, eq=False)
