@@ -26,12 +26,11 @@ def retry_after(snapshot: Snapshot | None, model: str, now: float) -> float:
         return max(SOON_SECONDS, progress.expected - (now - progress.since))
     if any(i.model == model and i.ready for i in snapshot.world.observation.instances):
         return RETRY_AFTER_SECONDS
-    seconds = _load_seconds(snapshot, model)
+    seconds, left = _load_seconds(snapshot, model), _rests(snapshot, model, now)
     if seconds is None:
-        return RETRY_AFTER_SECONDS
-    left = 0.0
+        return left + RETRY_AFTER_SECONDS
     if progress is not None and progress.model != model and progress.expected is not None:
-        left = max(0.0, progress.expected - (now - progress.since))
+        left = max(left, progress.expected - (now - progress.since))
     return max(SOON_SECONDS, left + seconds)
 
 
@@ -69,6 +68,14 @@ def _progress_text(progress: Progress, now: float) -> str:
     since = max(0.0, now - progress.since)
     text = f"{progress.doing} {progress.model}, {since:.0f} s"
     return text if progress.expected is None else f"{text} of about {progress.expected:.0f} s"
+
+
+def _rests(snapshot: Snapshot, model: str, now: float) -> float:
+    """Return the seconds until a load of the model may begin at all: it was unloaded, or failed, a moment ago."""
+    verdict = snapshot.plan.verdict(model)
+    if verdict is None or verdict.retry_in is None:
+        return 0.0
+    return max(0.0, verdict.retry_in - (now - snapshot.at))
 
 
 def _load_seconds(snapshot: Snapshot, model: str) -> float | None:

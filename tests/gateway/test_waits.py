@@ -58,6 +58,26 @@ def test_when_to_come_again_follows_from_what_loads_take(made: Snapshot | None, 
 
 
 @pytest.mark.parametrize(
+    ("made", "later", "seconds"),
+    [
+        (replace(loading(), progress=None), 0.0, 53 + 18),
+        (replace(loading(), progress=None), 9.0, 44 + 18),
+        (replace(loading(), progress=None), 60.0, 18),
+        (loading(model="other"), 0.0, 53 + 18),
+        (loading(model="other", since=0.0, expected=99), 0.0, 99 + 18),
+        (loading(took=None, model="other"), 0.0, 53 + 5),
+    ],
+)
+@pytest.mark.parametrize("reason", [Reason.RESTING, Reason.BACKING_OFF])
+def test_when_to_come_again_counts_the_rest_before_a_load_may_begin(
+    made: Snapshot, later: float, seconds: float, reason: Reason
+) -> None:
+    rests = Verdict("chat", Outcome.BLOCKED, reason, detail="for another 53s", retry_in=53.0)
+    made = replace(made, plan=Plan(0, 1, Account(), verdicts=(rests,)))
+    assert retry_after(made, "chat", made.at + later) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
     ("made", "text"),
     [
         (None, ""),
