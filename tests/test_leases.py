@@ -415,3 +415,23 @@ async def test_a_shut_book_grants_nothing_more_and_leaves_what_is_granted() -> N
                 async with book.lease(model):
                     raise AssertionError("granted")
         assert caught.value.refusal is refusal
+
+
+def test_a_request_that_returns_is_told_of_until_it_does_and_wakes_who_waits_for_idle_models() -> None:
+    book, wakes, _ = new_book()
+    book.configure({"a": QueueLimits(), "b": QueueLimits()}, tell_idle=frozenset({"a"}))
+    with book.away("a", "b"), book.away("a", "b"):
+        assert book.demands() == (Demand("a", away=("b", "b")),)
+        before = wakes.count
+    assert book.demands() == ()
+    assert wakes.count > before
+
+
+def test_the_page_of_a_removed_model_goes_with_the_last_request_that_would_have_returned() -> None:
+    book, _, _ = new_book()
+    book.configure({"a": QueueLimits(), "b": QueueLimits()})
+    with book.away("a", "b"):
+        book.configure({"b": QueueLimits()})
+        assert [d.model for d in book.demands()] == ["a"]
+    book.want("b")
+    assert [d.model for d in book.demands()] == ["b"]

@@ -44,7 +44,7 @@ def removal_reason(row: Row, now: float) -> Reason | None:
         return None
     if demand.dismissed and demand.waiting == 0 and not demand.wanted:
         return Reason.DISMISSED
-    return None if row.busy else _rested(row, instance, now)
+    return None if row.busy or demand.away else _rested(row, instance, now)
 
 
 def _rested(row: Row, instance: Instance, now: float) -> Reason | None:

@@ -69,7 +69,9 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
         if row.spec.idle_ttl is not None:
             # The end of a request wakes nobody: looking once in each idle time is enough to be in time for its end.
             times.append(
-                now + max(row.spec.idle_ttl, REST) if row.busy else instance.last_used + row.spec.idle_ttl
+                now + max(row.spec.idle_ttl, REST)
+                if row.busy or demand.away
+                else instance.last_used + row.spec.idle_ttl
             )
         if row.spec.residency is Residency.TRANSIENT and not row.busy:
             times.append(instance.last_used + TRANSIENT_GRACE)
@@ -157,13 +159,24 @@ def _verdicts(table: Table, selection: Selection, steps: tuple[Step, ...], now: 
     out = []
     for row in table.rows:
         named.add(row.name)
-        out.append(_verdict(row, loads.get(row.name), evicts.get(row.name), selection, now))
+        out.append(
+            _noted(_verdict(row, loads.get(row.name), evicts.get(row.name), selection, now), row.demand)
+        )
     for stray in table.strays:
         if stray.model not in named:
             named.add(stray.model)
             reason, detail = Reason.REMOVED, "not in the manifest"
             out.append(Verdict(stray.model, Outcome.EVICT, reason, book.stray_charge(stray), detail))
     yield from sorted(out, key=lambda v: v.model)
+
+
+def _noted(verdict: Verdict, demand: Demand) -> Verdict:
+    """Add who is not there now, but comes back."""
+    if not demand.away:
+        return verdict
+    waits = "request waits" if len(demand.away) == 1 else "requests wait"
+    note = f"{len(demand.away)} {waits} for a summary by {' and by '.join(sorted(set(demand.away)))}"
+    return replace(verdict, detail=f"{verdict.detail}; {note}" if verdict.detail else note)
 
 
 def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Selection, now: float) -> Verdict:

@@ -166,6 +166,9 @@ class Demand:
     dismissed: bool = False
     #: Requests that wait although the model takes requests: for a gate, or for one of its own places.
     gated: int = 0
+    #: Of each request that had the model and comes back to it, the model that first writes a summary for it; sorted.
+    #: It keeps nothing that somebody else needs: that model may be the one that needs it.
+    away: tuple[str, ...] = ()
     #: Leases held from outside (`reconcile hold`) that are in force; not among `active`.
     held: int = 0
     #: When it last stopped taking requests because its process went, monotonic seconds; None = not in this run.

@@ -124,7 +124,8 @@ class DataTask(Task):
         shown = budget_of(snapshot, wish.summarizer)
         # Another request may have it made, and then that one knows.
         self._tell(lambda: summaries.says(wish) or asking.text())
-        return await summaries.make(wish, asking, shown.tokens if shown else None, asking.text)
+        with self.book.away(self.model, wish.summarizer):
+            return await summaries.make(wish, asking, shown.tokens if shown else None, asking.text)
 
     async def _fit(self, lease: Lease, budget: Budget, failed: str | None) -> Wish | None:
         assert self.call is not None, "a request is sent once"

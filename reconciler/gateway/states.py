@@ -37,7 +37,7 @@ def states_of(snapshot: Snapshot, demands: Iterable[Demand] | None = None) -> Ma
     """
     world, state = snapshot.world, snapshot.state
     wanted = world.observation.demands if demands is None else demands
-    waited = {d.model for d in wanted if d.waiting > 0 or d.wanted}
+    waited = {d.model for d in wanted if d.waiting > 0 or d.wanted or d.away}
     leaving = state.action.model if isinstance(state, Evicting) else None
     loading = state.action.model if isinstance(state, Loading) else None
     digests = {m.name: m.digest for m in snapshot.applied.manifest.models}

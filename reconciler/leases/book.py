@@ -7,7 +7,8 @@ nothing but its own places and its gates.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
@@ -52,6 +53,21 @@ class LeaseBook:
         Raises `LeaseRefused`: unknown model (404), full queue (429), waited too long (503), as the loop says.
         """
         return Entry(self._scheduler, model, priority, owner, quiet, seen)
+
+    @contextmanager
+    def away(self, model: str, summarizer: str) -> Iterator[None]:
+        """Let a request that gave its lease back count as one that returns, while `summarizer` writes for it.
+
+        Its model is not unloaded for having nothing to do; whoever needs the room may still have it.
+        """
+        page = self._scheduler.page(model)
+        page.away.append(summarizer)
+        try:
+            yield
+        finally:
+            page.away.remove(summarizer)
+            self._scheduler.rest(page)
+            self._forget(page)
 
     def hold(self, model: str, owner: str, seconds: float, now: float) -> Hold:
         """Keep a model for `owner`; it is loaded if need be. Raises `LeaseRefused` (400, 404, 429)."""
@@ -113,8 +129,7 @@ class LeaseBook:
                 page.dismissed = False
                 scheduler.wished.discard(name)
                 self._turn_away(page, unknown(name))
-                if not page.busy and page.endpoint is None:
-                    del scheduler.pages[name]
+                self._forget(page)
         for name in sorted(limits):
             scheduler.page(name).limits = limits[name]
         if scheduler.limit_gates(gates):
@@ -226,6 +241,11 @@ class LeaseBook:
         """Return the number of leases and holds ended since the model was opened."""
         page = self._scheduler.pages.get(model)
         return page.served if page else 0
+
+    def _forget(self, page: Page) -> None:
+        """Drop the page of a model that left the manifest, once nothing is written on it."""
+        if page.limits is None and not (page.busy or page.away) and page.endpoint is None:
+            self._scheduler.pages.pop(page.name, None)
 
     def _serving(self, page: Page, now: float) -> None:
         self._scheduler.wished.discard(page.name)

@@ -11,7 +11,7 @@ def demands(scheduler: Scheduler, holds: Holds) -> tuple[Demand, ...]:
     return tuple(
         _demand(page, name in scheduler.wished, holds)
         for name, page in sorted(scheduler.pages.items())
-        if page.busy or page.queue or page.pending or page.dismissed or name in scheduler.wished
+        if page.busy or page.queue or page.pending or page.away or page.dismissed or name in scheduler.wished
     )
 
 
@@ -26,6 +26,7 @@ def _demand(page: Page, wanted: bool, holds: Holds) -> Demand:
         wanted=wanted,
         dismissed=page.dismissed,
         gated=len(page.queue) if serves else 0,
+        away=tuple(sorted(page.away)),
         held=len(page.held),
         closed=page.closed,
     )

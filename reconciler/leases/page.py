@@ -98,6 +98,8 @@ class Page:
     #: Ids of the holds in force, and of those that wait for the model to be loaded.
     held: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
+    #: The models that write a summary for requests that were here and come back, one for each of these.
+    away: list[str] = field(default_factory=list)
     #: Set whenever the last lease or hold ends; replaced by who waits for that.
     idle: anyio.Event | None = None
     last_used: float | None = None

@@ -66,6 +66,32 @@ def test_what_is_in_use_does_not_expire(spec: ModelSpec, demand: Demand) -> None
     assert planned(spec, seen=world(running("a", 100, idle=9000))).startswith("- a frees 100")
 
 
+AWAY = Demand("a", away=("quick", "quick"))
+
+
+@pytest.mark.parametrize(
+    "spec", [model("a", idle_ttl=60.0), model("a", residency=Residency.TRANSIENT)], ids=["ttl", "transient"]
+)
+def test_a_model_does_not_expire_while_a_request_of_it_waits_for_a_summary(spec: ModelSpec) -> None:
+    seen = world(running("a", 100, idle=9000), demands=[AWAY])
+    got = plan(manifest(spec), seen, NOW)
+    assert got.steps == ()
+    assert got.verdicts[0].detail.endswith("; 2 requests wait for a summary by quick")
+    # Its end wakes nobody: the loop looks again by itself.
+    assert (next_change(manifest(spec), seen, NOW) is not None) == (spec.idle_ttl is not None)
+
+
+def test_but_it_makes_room_at_once_for_the_model_that_writes_the_summary() -> None:
+    models = (model("a", 900), model("quick", 900))
+    seen = world(running("a", 900), demands=[AWAY, waiting("quick", since=0.0)])
+    assert planned(*models, seen=seen).startswith("- a frees 900 (MakeRoom for quick)")
+    # Nor is it loaded for that before the request asks for it again.
+    there = world(running("quick", 900), demands=[AWAY, Demand("quick", active=1)])
+    got = plan(manifest(*models), there, NOW)
+    assert got.steps == ()
+    assert "2 requests wait for a summary by quick" in got.verdicts[0].detail
+
+
 @pytest.mark.parametrize(
     "demand", [Demand("a", gated=3, dismissed=True), Demand("a", held=1, dismissed=True)]
 )

@@ -154,6 +154,7 @@ def demands(draw: st.DrawFn, name: str, active: int, runs: bool) -> Demand:
         # Whoever asks for a model takes the dismissal back, so the two never stand together.
         dismissed=not waits and not wanted and draw(st.sampled_from([False, False, True])),
         gated=gated,
+        away=tuple(draw(st.lists(st.just("quick"), max_size=2))),
         held=held,
         closed=draw(st.none() | st.sampled_from([NOW - 5, NOW - 40])),
     )

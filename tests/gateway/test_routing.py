@@ -331,6 +331,7 @@ def test_how_a_model_stands(seen: Snapshot, standing: Standing) -> None:
 
 def test_what_clients_want_now_counts_more_than_what_was_seen() -> None:
     assert states_of(world(), [Demand("a", waiting=2)])["a"].coming
+    assert states_of(world(), [Demand("a", away=("b",))])["a"].coming
     assert not states_of(world(demands=(Demand("a", waiting=1),)), [])["a"].coming
 
 

@@ -445,6 +445,29 @@ async def test_a_stream_is_told_how_far_its_summary_is(monkeypatch: pytest.Monke
         await r.idle()
 
 
+async def test_a_request_that_waits_for_a_summary_is_seen_and_holds_nothing() -> None:
+    async with rig() as r, scripted() as engine, scripted() as other:
+        r.publish(summarizing())
+        r.open(engine.port)
+        r.open(other.port, "other")
+        body = request(json.dumps({**ASK, "messages": LONG}).encode())
+        async with await r.raw(body) as stream:
+            asked = await other.next()
+            chat, summarizer = r.book.demands()
+            assert (chat.model, chat.away, chat.active, chat.waiting) == ("chat", ("other",), 0, 0)
+            assert (summarizer.model, summarizer.active) == ("other", 1)
+            await asked.write(SUMMARY)
+            got = await engine.next()
+            [chat] = r.book.demands()
+            assert (chat.away, chat.active) == ((), 1)
+            await got.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            await receive_until(stream, b"{}")
+        async with await r.raw(body.replace(b"be kind", b"be nice").replace(b"word word", b"work word", 1)):
+            await other.next()
+            assert r.book.demands()[0].away == ("other",)
+        await r.idle()  # its client left
+
+
 async def test_what_was_left_out_is_told_in_a_comment_where_the_headers_are_out() -> None:
     async with rig() as r, scripted() as engine:
         r.publish(snapshot(ModelSpec("chat", "d"), limits=limited(500, Overflow.TRIM)))
