@@ -59,6 +59,9 @@ def verdict_text(verdict: Verdict, age: float) -> str:
     `age` is that of the plan, in seconds.
     """
     words = WORDS[verdict.reason]
+    if verdict.reason is Reason.BACKING_OFF:
+        # How often, and whether it started at all: `died 3 times, tries again in ...`
+        words = verdict.detail.partition(", tries again")[0] or words
     text = f"{verdict.model} {words}"
     if words in _DETAILED and " " in verdict.detail:
         text += f": {verdict.detail}"

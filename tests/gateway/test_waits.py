@@ -124,7 +124,17 @@ def test_clients_are_told_in_words_whatever_the_plan_says(
             "chat waits for room: 5 MiB short until other is idle",
         ),
         (
-            Verdict("chat", Outcome.BLOCKED, Reason.BACKING_OFF, detail="failed once", retry_in=2.5),
+            Verdict(
+                "chat",
+                Outcome.BLOCKED,
+                Reason.BACKING_OFF,
+                detail="died 3 times, tries again in 2.5s: it died: exit code 1; its last line: x",
+                retry_in=2.5,
+            ),
+            "chat died 3 times, tried again in 2 s",
+        ),
+        (
+            Verdict("chat", Outcome.BLOCKED, Reason.BACKING_OFF, retry_in=2.5),
             "chat failed to start, tried again in 2 s",
         ),
         (
