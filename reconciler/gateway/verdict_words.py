@@ -61,7 +61,8 @@ def verdict_text(verdict: Verdict, age: float) -> str:
     words = WORDS[verdict.reason]
     if verdict.reason is Reason.BACKING_OFF:
         # How often, and whether it started at all: `died 3 times, tries again in ...`
-        words = verdict.detail.partition(", tries again")[0] or words
+        how_often, mark, _ = verdict.detail.partition(", tries again")
+        words = how_often if mark else words
     text = f"{verdict.model} {words}"
     if words in _DETAILED and " " in verdict.detail:
         text += f": {verdict.detail}"
