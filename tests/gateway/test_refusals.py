@@ -99,7 +99,7 @@ async def test_a_wait_that_runs_out_is_a_503() -> None:
         r.publish(snapshot(ModelSpec("chat", "d"), limits=limits, plan=Plan(0, 1, Account(), (), (verdict,))))
         answer = await r.post(ASK)
         assert (answer.status_code, error_of(answer)["code"]) == (503, "queue_timeout")
-        assert error_of(answer)["message"].endswith("(VictimsBusy: 2.0 GiB short)")
+        assert error_of(answer)["message"].endswith("(chat waits for room: 2.0 GiB short)")
         assert int(answer.headers["retry-after"]) >= 1
         await r.idle()
 
