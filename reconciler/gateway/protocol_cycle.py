@@ -12,7 +12,8 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 
-from reconciler.gateway.protocol_head import head_of
+from reconciler.gateway.protocol_flow import reset
+from reconciler.gateway.protocol_head import BODILESS, head_of
 
 #: Key of `scope` under which an application finds its cycle.
 CYCLE: Final = "reconciler.cycle"
@@ -106,13 +107,13 @@ class Cycle:
         """
         try:
             await app(scope, self.receive, self.send)
-            if not self.response_started and not self.disconnected:
+            if not self.response_started and not self.gone:
                 log.error("request without an answer", path=scope["path"])
         except Exception as error:
             log.error("request failed", path=scope["path"], exc_info=error)
         finally:
             self._on_leave = None
-            if not self.response_complete and not self.disconnected:
+            if not self.response_complete and not self.gone:
                 await self._break_off()
             self._done = None
             task: asyncio.Task[None] | None = asyncio.current_task()
@@ -127,11 +128,16 @@ class Cycle:
         if self._head:
             self._transport.write(self._head)
         if self._left is None and not self._chunks:
-            self._transport.abort()  # an orderly close would be the end of a whole body
+            reset(self._transport)  # an orderly close would be the end of a whole body
         else:
             self._transport.close()
 
     # --- the application's side ---
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing reaches the client any more. A connection that is being closed must not be written to."""
+        return self.disconnected or self._transport.is_closing()
 
     @property
     def congested(self) -> bool:
@@ -177,7 +183,7 @@ class Cycle:
         """Send a head or a piece of the body. Raises `RuntimeError` and `ValueError` for what makes no answer."""
         if self._flow.write_paused and not self.disconnected:
             await self._flow.drain()
-        if self.disconnected:
+        if self.gone:
             return
         if self.response_complete:
             raise RuntimeError(f"{message['type']!r} was sent after the end of the answer")
@@ -195,7 +201,7 @@ class Cycle:
 
     def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a whole answer, now: what `send` does for two messages. Not while the cycle is `congested`."""
-        if self.disconnected:
+        if self.gone:
             return
         if self.response_started:
             raise RuntimeError("a second answer was sent")
@@ -210,6 +216,7 @@ class Cycle:
             keep_alive=self.keep_alive,
             chunks=self._chunks,
         )
+        self._head_only = self._head_only or status in BODILESS
         self.response_started = True
         self.waiting_for_100_continue = False
         return head

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 import sys
 from typing import Final
 
@@ -36,3 +37,11 @@ def has_left(transport: asyncio.Transport) -> bool:
     if sock is None or sock.fileno() < 0 or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     return bool(sock.getsockopt(socket.IPPROTO_TCP, _STATE_OPTION, 1)[0] != _ESTABLISHED)
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close in a way that no client takes for an orderly end."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.fileno() >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()

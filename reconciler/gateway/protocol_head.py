@@ -16,8 +16,12 @@ _known: set[bytes] = set()
 _REMEMBERED: Final = 512
 _CLOSE: Final = b"connection: close\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
-#: Statuses whose answers have no body and do not say so.
-_BODILESS: Final = frozenset({204, 304})
+#: Statuses whose answers have no body, whatever they say of one. (A 304 tells the length of what was not sent.)
+BODILESS: Final = frozenset({204, 304})
+_UNFRAMED: Final = {
+    204: frozenset({b"content-length", b"transfer-encoding"}),
+    304: frozenset({b"transfer-encoding"}),
+}
 
 
 class Head(NamedTuple):
@@ -43,7 +47,10 @@ def head_of(
     `head_only`: the request was a HEAD. `chunks`: whether the client knows them; one of HTTP/1.0 does not (RFC 9112,
     6.1). Raises `ValueError` for a header that would end before its end.
     """
-    if not chunks:
+    if status in BODILESS:
+        head_only = True
+        headers = [header for header in headers if header[0].lower() not in _UNFRAMED[status]]
+    elif not chunks:
         headers = [header for header in headers if header[0].lower() != b"transfer-encoding"]
     names = dict(headers)
     if not _known.issuperset(names):
@@ -54,7 +61,7 @@ def head_of(
     chunked = b"transfer-encoding" in names and (b"transfer-encoding", b"chunked") in _lower(headers)
     length = int(names[b"content-length"]) if b"content-length" in names and not chunked else None
     closing = b"connection" in names and _closes(headers)
-    boundless = length is None and not chunked and not head_only and status not in _BODILESS
+    boundless = length is None and not chunked and not head_only
     keep_alive = keep_alive and (chunks or not boundless)
     if not keep_alive and not closing:
         lines.append(_CLOSE)

@@ -109,6 +109,21 @@ async def test_a_whole_answer_is_one_packet() -> None:
     assert (made.done, made.cycle.response_complete) == (1, True)
 
 
+async def test_nothing_is_written_to_a_connection_that_is_being_closed() -> None:
+    """uvloop raises where asyncio warns; neither is a fault of the application."""
+    made = Made()
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        made.wire.close()
+        await send(start())
+        await send(piece(b"hello"))
+        made.cycle.answer(200, [], b"hello")
+
+    with structlog.testing.capture_logs() as said:
+        assert (await made.run(app), made.done) == ([], 0)
+    assert said == []
+
+
 async def test_nothing_is_sent_to_a_client_that_left() -> None:
     made = Made()
 

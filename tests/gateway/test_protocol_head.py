@@ -34,6 +34,8 @@ def lines(data: bytes) -> list[bytes]:
         (200, [LENGTH], {"head_only": True}, [b"HTTP/1.1 200 OK", b"content-length: 5"], 5, True),
         (204, [], {}, [b"HTTP/1.1 204 No Content"], 0, True),
         (304, [], {}, [b"HTTP/1.1 304 Not Modified"], 0, True),
+        (204, [LENGTH, (b"Transfer-Encoding", b"chunked")], {}, [b"HTTP/1.1 204 No Content"], 0, True),
+        (304, [LENGTH], {}, [b"HTTP/1.1 304 Not Modified", b"content-length: 5"], 5, True),
         (299, [LENGTH], {}, [b"HTTP/1.1 299 ", b"content-length: 5"], 5, True),
         (
             200,

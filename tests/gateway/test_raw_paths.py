@@ -147,3 +147,19 @@ async def test_an_engine_that_dies_in_the_middle_ends_the_transfer_without_its_p
             assert b"0\r\n\r\n" not in await receive_all(stream)
             await wait_for_async(lambda: len(r.wakes) > wakes, 2, "the loop to be told")
         await r.idle()
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 5", "Content-Length: 1234", "X: y"])
+@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
+async def test_an_answer_without_a_body_is_one_whatever_it_says(status: str, framing: str) -> None:
+    """And the next request of the connection is answered."""
+    async with rig() as r, scripted() as engine:
+        r.open(engine.port)
+        sent = request(b"", path="/upstream/chat/x", method="GET")
+        async with await r.raw(sent + request(b"", "Connection: close", path="/nothing")) as stream:
+            await (await engine.next()).write(f"HTTP/1.1 {status}\r\n{framing}\r\n\r\n".encode())
+            first, _, rest = (await receive_all(stream)).partition(b"\r\n\r\n")
+        assert first.startswith(f"HTTP/1.1 {status}\r\n".encode())
+        assert (b"content-length" in first) == ("304" in status and "Length" in framing)
+        assert rest.startswith(b"HTTP/1.1 404 ")
+        await r.idle()

@@ -361,8 +361,10 @@ async def test_an_engine_that_does_not_answer_is_a_504() -> None:
     "answer",
     [
         b'HTTP/1.1 404 Not Found\r\nContent-Length: 8\r\nX-Engine: e\r\nX-Reconciler-Hint: h\r\n\r\n{"a": 1}',
-        b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\nX-Engine: e\r\n\r\n"
-        b'8\r\n{"a": 1}\r\n0\r\nX-Hint: h\r\n\r\n',
+        (
+            b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\nX-Engine: e\r\n\r\n"
+            b'8\r\n{"a": 1}\r\n0\r\nX-Hint: h\r\n\r\n'
+        ),
         b'HTTP/1.1 103 Wait\r\nX-Hint: h\r\n\r\nHTTP/1.1 404 No\r\nContent-Length: 8\r\nX-Engine: e\r\n\r\n{"a": 1}',
     ],
     ids=["length", "chunks", "hints first"],
