@@ -58,4 +58,6 @@ class RawTask(Task):
         length = declared_length(headers)
         chunked = any(name == b"transfer-encoding" for name, _ in headers)
         body: bytes | AsyncIterator[bytes] = self.upload.pieces() if length or chunked else b""
-        return build_request(lease.endpoint, target, headers, body, method=method, length=length)
+        return build_request(
+            lease.endpoint, target, headers, body, method=method, length=length, shares=False
+        )

@@ -1,8 +1,10 @@
 """Towards the engines: requests over a few kept connections, all of which can be closed at once.
 
 A connection is used again only within a second of its last answer, much sooner than engines drop idle ones (5 s),
-and only if the socket shows no end by then. At most two wait idle for each model: every one that is open holds one
-of the few threads of llama-server, which leaves its others to the health probe and to whoever asks it directly.
+and only if the socket shows no end by then. An engine that closes one sooner gets no second request over any.
+
+At most two wait idle for each model: every one that is open holds one of the few threads of llama-server, which
+leaves its others to the health probe and to whoever asks it directly.
 """
 
 import asyncio
@@ -50,7 +52,9 @@ class UpstreamPool:
         # Dictionaries as sets that keep their order.
         self._exchanges: dict[str, dict[Exchange, None]] = {}
         self._open: dict[str, dict[Connection, None]] = {}
-        self._idle: dict[str, list[tuple[str, Connection]]] = {}
+        self._idle: dict[str, list[tuple[Endpoint, Connection]]] = {}
+        #: By model, the opening of one whose engine closes connections that are kept.
+        self._distrusted: dict[str, Endpoint] = {}
         self._changed: list[asyncio.Future[None]] = []
 
     def exchange(
@@ -105,10 +109,11 @@ class UpstreamPool:
         """Return an idle connection that is fit for a request, the one used last; None = there is none."""
         waiting = self._idle.get(endpoint.model)
         while waiting:
-            url, connection = waiting.pop()
+            opened, connection = waiting.pop()
             connection.deadline.lift()
-            if url == endpoint.base_url and connection.fit:
+            if opened is endpoint and connection.fit:
                 return connection
+            self._look_at_end(opened, connection)
             connection.abort()
         return None
 
@@ -139,13 +144,18 @@ class UpstreamPool:
                 return made, ConnectionResetError("closed at once")
         return None, error
 
-    def give_back(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Keep a connection for the next request, for a while, or close it."""
+    def distrust(self, endpoint: Endpoint) -> None:
+        """Keep no connections to this engine any more, until the model is opened again."""
+        self._distrusted[endpoint.model] = endpoint
+
+    def give_back(self, endpoint: Endpoint, connection: Connection, *, keep: bool) -> None:
+        """Close a connection, or with `keep` have it wait for the next request, for a while."""
         model = endpoint.model
         waiting = self._idle.get(model)
         if waiting is None:
             waiting = self._idle[model] = []
-        if not connection.finish() or len(waiting) >= MAX_IDLE:
+        keep = keep and self._distrusted.get(model) is not endpoint
+        if not (connection.finish() and keep and len(waiting) < MAX_IDLE):
             connection.abort()
             return
         seconds = IDLE_SECONDS
@@ -154,7 +164,7 @@ class UpstreamPool:
                 seconds = CROWDED_SECONDS
                 break
         connection.deadline.set(seconds, connection.abort)
-        waiting.append((endpoint.base_url, connection))
+        waiting.append((endpoint, connection))
 
     def _drop_idle(self, model: str) -> None:
         for _, connection in self._idle.pop(model, ()):
@@ -162,10 +172,20 @@ class UpstreamPool:
 
     def _lost(self, model: str, connection: Connection) -> None:
         _strike(self._open, model, connection)
-        left = [entry for entry in self._idle.pop(model, ()) if entry[1] is not connection]
+        left = []
+        for opened, idle in self._idle.pop(model, ()):
+            if idle is connection:
+                self._look_at_end(opened, idle)
+            else:
+                left.append((opened, idle))
         if left:
             self._idle[model] = left
         self._tell()
+
+    def _look_at_end(self, endpoint: Endpoint, connection: Connection) -> None:
+        """Note an idle connection that was not closed by us."""
+        if not connection.aborted and not connection.fit:
+            self.distrust(endpoint)
 
     def _tell(self) -> None:
         if not self._changed:

@@ -1,10 +1,8 @@
 """One connection to an engine: a request out, its answer in, and whether another request may follow."""
 
 import asyncio
-import os
 import re
 import select
-import socket
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Final, cast
@@ -18,6 +16,8 @@ from reconciler.gateway.upstream_request import Body, Outgoing
 PIECE_BYTES: Final = 256 * 1024
 #: An engine that drops idle connections sooner than this many seconds is never sent a second request on one.
 SHORTEST_KEEP_ALIVE: Final = 3
+#: After one of these llama.cpp closes the connection, whatever its head said.
+EVENT_STREAM: Final = b"text/event-stream"
 
 
 class Connection(asyncio.Protocol):
@@ -28,9 +28,9 @@ class Connection(asyncio.Protocol):
         self.incoming: Incoming | None = None
         #: Requests sent over it.
         self.used = 0
-        #: Whether it ended with bytes of ours that the engine did not take from its socket.
-        self.refused = False
         self.closed = False
+        #: Whether it was closed by us.
+        self.aborted = False
         #: For whoever uses the connection: it is waited for one thing at a time.
         self.deadline = Deadline(asyncio.get_running_loop())
         self._lost = lost
@@ -93,11 +93,14 @@ class Connection(asyncio.Protocol):
             incoming.release()
         if incoming is None or not (incoming.drained and incoming.reusable) or self._unsent or self.closed:
             return False
-        return not self.transport.is_closing() and _keeps(first(incoming.headers, b"keep-alive"))
+        if self.transport.is_closing() or first(incoming.headers, b"content-type").startswith(EVENT_STREAM):
+            return False
+        return _keeps(first(incoming.headers, b"keep-alive"))
 
     def abort(self) -> None:
         """Close at once; what was not sent yet never is."""
         if not self.closed:
+            self.aborted = True
             self.transport.abort()
 
     # --- towards the event loop ---
@@ -117,14 +120,12 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         """Take the engine's end; the transport closes itself afterwards."""
         if self.incoming is not None:
-            self.refused = self._socket_error() != 0
             self.incoming.end()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell everybody who waits."""
         self.closed = True
         self.deadline.close()
-        self.refused = self.refused or isinstance(exc, ConnectionResetError | BrokenPipeError)
         if self.incoming is not None:
             self.incoming.fail(UpstreamError(f"the connection broke: {exc or 'it was closed'}"))
         self.resume_writing()
@@ -154,13 +155,6 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
         else:
             self.transport.pause_reading()
-
-    def _socket_error(self) -> int:
-        fileno = self.transport.get_extra_info("socket").fileno()
-        if fileno < 0:
-            return 0
-        with socket.socket(fileno=os.dup(fileno)) as copy:
-            return copy.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
 async def _pieces(body: Body | AsyncIterator[bytes], progress: Callable[[bool], None]) -> AsyncIterator[Body]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
+from typing import Final, Protocol
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.upstream_answer import Incoming, UpstreamError
@@ -31,9 +31,17 @@ class Connections(Protocol):
         """Open a connection. Raises `UpstreamError`."""
         ...
 
-    def give_back(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Keep a connection for the next request, or close it."""
+    def give_back(self, endpoint: Endpoint, connection: Connection, *, keep: bool) -> None:
+        """Close a connection, or with `keep` have it wait for the next request if that may be."""
         ...
+
+    def distrust(self, endpoint: Endpoint) -> None:
+        """Keep no connections to this engine any more."""
+        ...
+
+
+#: Seconds after a request was sent within which a connection that the engine had closed shows that it was.
+STALE_SECONDS: Final = 0.1
 
 
 class Exchange:
@@ -53,6 +61,9 @@ class Exchange:
         self.unanswered = True
         self._pool = pool
         self._outgoing: Outgoing | None = outgoing
+        self._shares = outgoing.shares
+        #: When the request began to be sent, by the clock of the event loop.
+        self._began = 0.0
         self._first_byte, self._chunk = limits
         self._connection: Connection | None = None
         self._incoming: Incoming | None = None
@@ -64,12 +75,13 @@ class Exchange:
             raise RuntimeError("an exchange is used once")
         self._pool.register(self)
         try:
-            connection = self._pool.take(self.endpoint) if outgoing.replayable else None
+            connection = self._pool.take(self.endpoint) if outgoing.shares and outgoing.replayable else None
             try:
                 incoming = await self._ask(outgoing, connection or await self._pool.connect(self.endpoint))
             except UpstreamError:
                 if not self._may_repeat():
                     raise
+                self._pool.distrust(self.endpoint)
                 self._end()
                 incoming = await self._ask(outgoing, await self._pool.connect(self.endpoint))
         except BaseException:
@@ -87,15 +99,15 @@ class Exchange:
         self._pool.forget(self)
 
     def _may_repeat(self) -> bool:
-        """Return whether the engine cannot have seen the request, so that sending it again is sending it once.
+        """Return whether the engine had most likely closed the connection before the request came.
 
-        So it is if it closed a connection that had been idle, and its kernel threw bytes of ours away unread. A
-        mere end without an answer proves nothing: the engine may have begun.
+        So it is if a connection that had been idle ends at once, without a byte of the answer. An engine that ends
+        it later may have worked on the request, and died of it: that is not to be repeated.
         """
         connection, incoming = self._connection, self._incoming
-        if connection is None or incoming is None:
+        if connection is None or incoming is None or connection.used < 2 or incoming.touched:
             return False
-        return connection.used > 1 and connection.refused and not incoming.touched
+        return asyncio.get_running_loop().time() - self._began <= STALE_SECONDS
 
     async def _ask(self, outgoing: Outgoing, connection: Connection) -> Incoming:
         self._connection = connection
@@ -103,6 +115,7 @@ class Exchange:
         if self._chunk is not None:
             incoming.limit(connection.deadline, self._chunk, self._no_more)
         head = head_of(outgoing, self.endpoint)
+        self._began = asyncio.get_running_loop().time()
         connection.deadline.set(self._first_byte, self._nothing)
         body = outgoing.body
         if isinstance(body, Body) and len(body) <= PIECE_BYTES:
@@ -147,4 +160,4 @@ class Exchange:
         connection, self._connection, self._incoming = self._connection, None, None
         if connection is not None:
             connection.deadline.lift()
-            self._pool.give_back(self.endpoint, connection)
+            self._pool.give_back(self.endpoint, connection, keep=self._shares)

@@ -28,6 +28,8 @@ class Outgoing:
     body: Body | AsyncIterator[bytes]
     #: Bytes of a body that is an iterator; None = it is sent in chunks.
     length: int | None = None
+    #: Whether it may go over a connection that carried another request, and the next one over its own.
+    shares: bool = True
 
     @property
     def replayable(self) -> bool:
@@ -43,12 +45,14 @@ def build_request(
     *,
     method: str = "POST",
     length: int | None = None,
+    shares: bool = True,
 ) -> Outgoing:
     """Return the request for the engine: the client's path, query, headers and body, framed anew.
 
-    `length` is that of a body that is an iterator, if it is known.
+    `length` is that of a body that is an iterator, if it is known. With `shares` the request must be one that changes
+    nothing at the engine: it may be sent twice (see `upstream_exchange`).
     """
-    return Outgoing(method, path, kept(headers, NOT_FORWARDED), body, length)
+    return Outgoing(method, path, kept(headers, NOT_FORWARDED), body, length, shares)
 
 
 def head_of(outgoing: Outgoing, endpoint: Endpoint) -> bytes:

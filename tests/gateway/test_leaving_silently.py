@@ -7,6 +7,7 @@ import struct
 from contextlib import suppress
 
 import anyio
+import anyio.lowlevel
 import pytest
 from structlog.testing import capture_logs
 
@@ -63,7 +64,7 @@ async def stream_to(got: Exchange) -> None:
         await got.write(EVENTS)
         for _ in range(40):
             await got.write(b"data: %b\n\n" % (b"x" * 50_000))
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
     got.writer.close()
 
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import anyio
 import anyio.lowlevel
@@ -26,6 +27,7 @@ from reconciler.gateway.upstream import (
 )
 from reconciler.gateway.upstream_answer import HELD_BYTES, MAX_HEAD_BYTES
 from reconciler.gateway.upstream_connection import PIECE_BYTES
+from reconciler.gateway.upstream_exchange import STALE_SECONDS
 from reconciler.leases import Endpoint
 from support import wait_for_async
 
@@ -55,7 +57,7 @@ class Server:
     #: Ends of connections that the script saw.
     ends: int = 0
 
-    @property
+    @cached_property
     def endpoint(self) -> Endpoint:
         """Where it is."""
         return Endpoint("chat", f"http://{self.host}:{self.port}")
@@ -113,10 +115,15 @@ async def served(script: Script, host: str = "127.0.0.1") -> AsyncIterator[tuple
 
 
 def asking(
-    body: bytes | AsyncIterator[bytes] = b"{}", method: str = "POST", length: int | None = None
+    body: bytes | AsyncIterator[bytes] = b"{}",
+    method: str = "POST",
+    length: int | None = None,
+    *,
+    shares: bool = True,
 ) -> Outgoing:
     """Return a request."""
-    return build_request(Endpoint("chat", ""), b"/v1/x?q=%2F", [], body, method=method, length=length)
+    target = b"/v1/x?q=%2F"
+    return build_request(Endpoint("chat", ""), target, [], body, method=method, length=length, shares=shares)
 
 
 def unexpected() -> None:
@@ -256,21 +263,67 @@ async def test_every_address_of_a_name_is_tried(listens: str) -> None:
 # --- reuse ---
 
 
-async def read_without_answering(
-    server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    """Answer once; read the second request whole and close without a word."""
-    await server.read(reader)
-    writer.write(OK)
-    await server.read(reader)
+def silent_end(seconds: float) -> Script:
+    """Return an engine that answers once on each connection, reads a second request, and closes without a word."""
+
+    async def script(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server.read(reader)
+        writer.write(OK)
+        await server.read(reader)
+        await anyio.sleep(seconds)
+
+    return script
 
 
 async def test_a_request_that_the_engine_may_have_begun_is_not_sent_again() -> None:
-    async with served(read_without_answering) as (server, pool):
+    async with served(silent_end(2 * STALE_SECONDS)) as (server, pool):
         await ask(pool, server.endpoint)
         with pytest.raises(UpstreamError, match="without an answer"):
             await ask(pool, server.endpoint)
         assert (server.connections, len(server.requests)) == (1, 2)
+
+
+async def test_a_connection_that_ends_at_once_had_ended_before_and_no_other_is_kept() -> None:
+    async with served(silent_end(0)) as (server, pool):
+        for _ in range(4):
+            assert await ask(pool, server.endpoint) == (200, b"{}")
+        # One resend, and then a connection for each request.
+        assert (server.connections, len(server.requests)) == (4, 5)
+
+
+async def test_an_engine_that_closes_kept_connections_gets_none_until_it_is_opened_again() -> None:
+    respond = answering(OK)
+
+    async def script(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await server.read(reader)
+        writer.write(OK)
+        await writer.drain()
+        if server.connections > 1:
+            await respond(server, reader, writer)
+
+    async with served(script) as (server, pool):
+        await ask(pool, server.endpoint)
+        await wait_for_async(lambda: pool.idle("chat") == 0, 0.9, "the engine to close its connection")
+        await ask(pool, server.endpoint)
+        assert pool.idle("chat") == 0
+        again = Endpoint("chat", server.endpoint.base_url)
+        await ask(pool, again)
+        assert pool.idle("chat") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "shares"),
+    [
+        (OK, False),
+        (OK.replace(b"OK\r\n", b"OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"), True),
+    ],
+    ids=["a request that shares no connection", "a stream of events"],
+)
+async def test_some_connections_are_used_once(answer: bytes, shares: bool) -> None:
+    async with served(answering(answer)) as (server, pool):
+        for _ in range(2):
+            assert await ask(pool, server.endpoint, asking(b"x", shares=shares)) == (200, b"{}")
+        assert (server.connections, pool.idle("chat")) == (2, 0)
 
 
 async def test_a_request_that_the_engine_has_not_read_goes_over_a_new_connection() -> None:
