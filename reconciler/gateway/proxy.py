@@ -25,7 +25,7 @@ from reconciler.gateway.routing import choose, facts_of, states_of
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import COUNT_TOKENS, Path, spelling_for
 from reconciler.gateway.task import Task
-from reconciler.gateway.upstream import Headers, Outgoing, build_request
+from reconciler.gateway.upstream import Headers, Outgoing, UnreachableError, build_request
 from reconciler.gateway.wait import Comments, asked_comments, ticket_text
 from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
 
@@ -44,6 +44,8 @@ class DataTask(Task):
     asked_comments: bool | None = None
     #: What the model's engine answers; None = nobody can tell.
     served: frozenset[str] | None = None
+    #: The request for the engine, and what its answer goes through, from when it is made.
+    ready: tuple[Outgoing, Transform | None] | None = None
     comments: Comments | None = None
     #: What they say; and headers that came too late for the head of an answer begun with them.
     says: Callable[[], str] | None = None
@@ -108,15 +110,22 @@ class DataTask(Task):
 
     async def _serve(self, budget: Budget | None, failed: str | None) -> Wish | None:
         """Have the model answer; None = it did, else what it needs before that."""
-        async with self.lease() as lease:
-            self.holds(lease)
-            if budget is not None:
-                wish = await self._fit(lease, budget, failed)
-                if wish is not None:
-                    return wish
-            await self._end_comments()
-            await self.exchange(lease, *self._outgoing(lease))
-        return None
+        while True:
+            async with self.lease() as lease:
+                try:
+                    self.holds(lease)
+                    if budget is not None and self.ready is None:
+                        wish = await self._fit(lease, budget, failed)
+                        if wish is not None:
+                            return wish
+                    await self._end_comments()
+                    self.ready = self.ready or self._outgoing(lease)
+                    await self.exchange(lease, *self.ready)
+                except UnreachableError as error:
+                    missed = lease.endpoint, error
+                else:
+                    return None
+            await self.missed(*missed)
 
     async def _summarize(self, snapshot: Snapshot, wish: Wish) -> str:
         """Have a summary made; no lease is held. Returns why there is none, or ""."""

@@ -18,7 +18,7 @@ from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
 from reconciler.gateway.upload import Upload
-from reconciler.gateway.upstream import Headers, Outgoing, build_request
+from reconciler.gateway.upstream import Headers, Outgoing, UnreachableError, build_request
 from reconciler.leases import Lease
 
 #: Methods that change nothing at the engine.
@@ -49,9 +49,18 @@ class RawTask(Task):
         if self.scope["query_string"]:
             target += b"?" + self.scope["query_string"]
         self.asks(snapshot, snapshot.applied.routes[name])
-        async with self.lease(quiet=method in QUIET) as lease:
-            self.holds(lease)
-            await self.exchange(lease, self._outgoing(lease, method, target))
+        outgoing: Outgoing | None = None
+        while True:
+            async with self.lease(quiet=method in QUIET) as lease:
+                try:
+                    self.holds(lease)
+                    outgoing = outgoing or self._outgoing(lease, method, target)
+                    await self.exchange(lease, outgoing)
+                except UnreachableError as error:
+                    missed = lease.endpoint, error
+                else:
+                    return
+            await self.missed(*missed)
 
     def _outgoing(self, lease: Lease, method: str, target: bytes) -> Outgoing:
         headers: Headers = self.scope["headers"]

@@ -19,16 +19,21 @@ from reconciler.gateway.naming import header_form
 from reconciler.gateway.protocol_cycle import CYCLE, Cycle
 from reconciler.gateway.reply import Reply, Transform
 from reconciler.gateway.shared import Shared
-from reconciler.gateway.upstream import Headers, Outgoing, UpstreamError
+from reconciler.gateway.upstream import Headers, Outgoing, UnreachableError, UpstreamError
+from reconciler.gateway.upstream_exchange import Exchange
 from reconciler.gateway.wait import priority_of
 from reconciler.gateway.waiting import load_hint, retry_after, state_text
-from reconciler.leases import Entry, Lease, LeaseRefused, Refusal, Ticket
+from reconciler.leases import Endpoint, Entry, Lease, LeaseRefused, Refusal, Ticket
 from reconciler.manifest.applied import ApiKey, RequestLimits
 
 #: Refusals of the lease book whose `Retry-After` is worked out from what loads take.
 TIMED: Final = frozenset({"queue_full", "queue_timeout"})
 #: Seconds after which a request whose model was stopped may come again: it will wait in the queue.
 AGAIN_SECONDS: Final = 1.0
+#: Seconds between two looks whether an engine that is not there was found to be gone, and how many looks.
+MISSED_SECONDS: Final = 0.05
+MISSED_LOOKS: Final = 20
+WAITED_HEADER: Final = b"x-reconciler-waited"
 WAITED_FOR_HEADER: Final = b"x-reconciler-waited-for"
 _LIMITS: Final = RequestLimits()
 
@@ -56,7 +61,8 @@ class Stop(Interrupt):
         self.end()
 
     def within(self, seconds: float) -> None:
-        """End the work when so many seconds are over."""
+        """End the work when so many seconds are over, and at no other time."""
+        self.over()
         self._timer = asyncio.get_running_loop().call_later(seconds, self, Ending.LATE)
 
     def over(self) -> None:
@@ -79,6 +85,9 @@ class Task:
     #: Seconds it waited for leases.
     waited = 0.0
     _watching: asyncio.Task[None] | None = None
+    _exchange: Exchange | None = None
+    #: When the request is not tried any more at engines that are not there, by the clock of the event loop.
+    _give_up: float | None = None
 
     def __init__(self, shared: Shared, scope: Scope, reply: Reply) -> None:
         self.shared = shared
@@ -138,25 +147,56 @@ class Task:
             self.stop(Ending.GONE)
 
     def holds(self, lease: Lease) -> None:
-        """Note that the lease is there: its cut ends the work from now on."""
-        lease.cut.on_set(self.cut)
+        """Note that the lease is there: its cut ends the work from now on.
+
+        Raises `UnreachableError` if it has been cut already: the model went while its holder waited for its turn.
+        """
         self.waited += lease.waited
+        if lease.cut.is_set():
+            raise UnreachableError(f"model {self.model!r} was stopped")
+        lease.cut.on_set(self.cut)
 
     async def exchange(self, lease: Lease, outgoing: Outgoing, through: Transform | None = None) -> None:
         """Send the request to the engine and pass its answer on, within the time for all of it."""
         if self.waited > 0:
-            self.extra.append((b"x-reconciler-waited", f"{self.waited:.3f}".encode()))
+            self.extra = [header for header in self.extra if header[0] != WAITED_HEADER]
+            self.extra.append((WAITED_HEADER, f"{self.waited:.3f}".encode()))
         limits = self.limits
         if limits.request is not None:
             self.stop.within(limits.request)
-        async with self.pool.exchange(
+        self._exchange = exchange = self.pool.exchange(
             lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=self.cut
-        ) as incoming:
-            await self.reply.relay(incoming, self.extra, through)
+        )
+        try:
+            async with exchange as incoming:
+                await self.reply.relay(incoming, self.extra, through)
+        finally:
+            self._exchange = None
+
+    async def missed(self, endpoint: Endpoint | None, error: UnreachableError) -> None:
+        """Return when it is worth while to ask for a lease again: nothing was sent to the engine that it led to.
+
+        That is when the loop has closed the endpoint or opened another, or after a while. Raises `error` when the
+        time of a request in the queue is over.
+        """
+        self.stop.over()
+        now = asyncio.get_running_loop().time()
+        self._give_up = self._give_up or now + self.limits.queue.timeout
+        if now >= self._give_up:
+            raise error
+        self.book.suspect()
+        for _ in range(MISSED_LOOKS):
+            if endpoint is None or self.book.endpoint(self.model) is not endpoint:
+                return
+            await anyio.sleep(MISSED_SECONDS)
 
     def cut(self) -> None:
-        """End the work because the model goes."""
-        self.stop(Ending.CUT)
+        """End the work because the model goes; a request of which nothing was sent yet may have another."""
+        exchange = self._exchange
+        if exchange is not None and not exchange.sent:
+            exchange.miss()
+        else:
+            self.stop(Ending.CUT)
 
     async def run(self) -> None:
         """Serve the request; whatever goes wrong becomes an answer."""

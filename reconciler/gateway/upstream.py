@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import anyio
 
-from reconciler.gateway.upstream_answer import Incoming, UpstreamError
+from reconciler.gateway.upstream_answer import Incoming, UnreachableError, UpstreamError
 from reconciler.gateway.upstream_connection import Connection
 from reconciler.gateway.upstream_exchange import Exchange
 from reconciler.gateway.upstream_headers import HOP_BY_HOP, NOT_FORWARDED, Headers, answer_headers, kept
@@ -28,6 +28,7 @@ __all__ = [
     "Headers",
     "Incoming",
     "Outgoing",
+    "UnreachableError",
     "UpstreamError",
     "UpstreamPool",
     "answer_headers",
@@ -70,8 +71,8 @@ class UpstreamPool:
 
         `first_byte` is the longest wait for that in seconds, counted anew whenever the engine takes a part of the
         body; `chunk` that between two pieces of the answer. `abort` must end the block at once; `close` calls it.
-        Raises `UpstreamError`, and `ApiError` (504) when a limit is reached; so does reading the pieces. What a
-        body that is an iterator raises is passed on.
+        Raises `UpstreamError` (`UnreachableError` if nothing was sent), and `ApiError` (504) when a limit is reached;
+        so does reading the pieces. What a body that is an iterator raises is passed on.
         """
         return Exchange(self, endpoint, outgoing, (first_byte, chunk), abort)
 
@@ -126,7 +127,8 @@ class UpstreamPool:
             made, error = await self._connect(endpoint.model, host, port)
         if made is None or made.closed:
             what = f"took no connection within {CONNECT_SECONDS:g} s" if error is None else _words(error)
-            raise UpstreamError(f"{host} port {port}: {what}") from error
+            kind = UpstreamError if error is None else UnreachableError
+            raise kind(f"{host} port {port}: {what}") from error
         self._open.setdefault(endpoint.model, {})[made] = None
         return made
 

@@ -20,6 +20,10 @@ class UpstreamError(Exception):
     """An engine could not be reached, broke the connection, or sent what is not HTTP/1.1."""
 
 
+class UnreachableError(UpstreamError):
+    """Nothing was sent to the engine: it took no connection, or the model went before there was one."""
+
+
 class Incoming:
     """The answer to one request. The names of its headers are in lower case; nothing is decompressed.
 

@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import Final, Protocol
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.upstream_answer import Incoming, UpstreamError
+from reconciler.gateway.interrupt import Interrupt
+from reconciler.gateway.upstream_answer import Incoming, UnreachableError, UpstreamError
 from reconciler.gateway.upstream_connection import PIECE_BYTES, Connection
 from reconciler.gateway.upstream_request import Body, Outgoing, head_of
 from reconciler.leases import Endpoint
@@ -59,6 +60,9 @@ class Exchange:
         self.abort = abort
         #: Whether the engine's answer has not begun.
         self.unanswered = True
+        #: Whether anything of the request was sent.
+        self.sent = False
+        self._reaching: Interrupt | None = None
         self._pool = pool
         self._outgoing: Outgoing | None = outgoing
         self._shares = outgoing.shares
@@ -77,7 +81,7 @@ class Exchange:
         try:
             connection = self._pool.take(self.endpoint) if outgoing.shares and outgoing.replayable else None
             try:
-                incoming = await self._ask(outgoing, connection or await self._pool.connect(self.endpoint))
+                incoming = await self._ask(outgoing, connection or await self._connect())
             except UpstreamError:
                 if not self._may_repeat():
                     raise
@@ -98,6 +102,17 @@ class Exchange:
         self._end()
         self._pool.forget(self)
 
+    def miss(self) -> None:
+        """Do without it, as nothing was `sent`: the block raises `UnreachableError`."""
+        if self._reaching is not None:
+            self._reaching.end()
+
+    async def _connect(self) -> Connection:
+        self._reaching = reaching = Interrupt()
+        with reaching:
+            return await self._pool.connect(self.endpoint)
+        raise UnreachableError(f"model {self.endpoint.model!r} was stopped")
+
     def _may_repeat(self) -> bool:
         """Return whether the engine had most likely closed the connection before the request came.
 
@@ -114,6 +129,7 @@ class Exchange:
         incoming = self._incoming = connection.begin(outgoing.method)
         if self._chunk is not None:
             incoming.limit(connection.deadline, self._chunk, self._no_more)
+        self.sent = True
         head = head_of(outgoing, self.endpoint)
         self._began = asyncio.get_running_loop().time()
         connection.deadline.set(self._first_byte, self._nothing)

@@ -106,6 +106,11 @@ class LeaseBook:
         """Ask the loop to look at the world now: a model that should answer did not."""
         self._wake()
 
+    def endpoint(self, model: str) -> Endpoint | None:
+        """Return where a model is open, also while it is sealed; None if it is not."""
+        page = self._scheduler.pages.get(model)
+        return page.endpoint if page is not None else None
+
     # --- the loop's side ---
 
     def configure(

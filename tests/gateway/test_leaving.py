@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 
 BODY = b'{"model":"chat","stream":true}'
 START = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 EVENT = b"9\r\ndata: 1\n\n\r\n"
 
 
@@ -256,13 +257,13 @@ async def test_an_idle_connection_to_an_engine_is_used_again_and_closed_with_the
         r.open(engine.port)
         async with await r.raw(request(BODY)) as stream:
             first = await engine.next()
-            await first.write(START + b"0\r\n\r\n")
-            await receive_until(stream, b"0\r\n\r\n")
+            await first.write(WHOLE)
+            await receive_until(stream, b"{}")
             await stream.send(request(BODY))
             second = await engine.next()
             assert second.writer is first.writer
-            await second.write(START + b"0\r\n\r\n")
-            await receive_until(stream, b"0\r\n\r\n")
+            await second.write(WHOLE)
+            await receive_until(stream, b"{}")
             await wait_for_async(lambda: r.pool.idle("chat") == 1, 2, "the connection to be idle")
             with anyio.fail_after(0.5):  # sooner than it is closed for being idle
                 await r.pool.close("chat")

@@ -13,6 +13,7 @@ import pytest
 
 from gateway_rig import CHAT, receive_until, request, rig, scripted, sha256, snapshot
 from reconciler.core.types import ModelSpec
+from reconciler.leases import QueueLimits
 from reconciler.manifest.applied import RequestLimits
 from support import get_json
 
@@ -258,7 +259,8 @@ async def test_an_engine_that_is_not_there_is_a_502_with_its_last_words(tmp_path
 
 async def ask_nobody(port: int, log: Path) -> None:
     async with rig() as r:
-        r.publish(snapshot(ModelSpec("chat", "d"), log_paths={"chat": str(log)}))
+        limits = RequestLimits(queue=QueueLimits(timeout=0.1))
+        r.publish(snapshot(ModelSpec("chat", "d"), log_paths={"chat": str(log)}, limits=limits))
         r.open(port)
         answer = await r.post(ASK)
         assert answer.status_code == 502
