@@ -12,7 +12,6 @@ from reconciler.core.types import Plan, World
 from reconciler.leases import Admission, Traffic
 from reconciler.manifest.applied import Applied
 
-
 #: What requests in flight get at most when reconcile itself is stopped, in seconds.
 STOP_SECONDS: Final = 30.0
 
