@@ -85,4 +85,5 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text) < 65536
+    """An empty one is the usual port (RFC 3986, 3.2.3)."""
+    return not text or (text.isascii() and text.isdigit() and len(text) < 10 and int(text) < 65536)

@@ -16,6 +16,8 @@ from reconciler.gateway.upgrade import EXTENSION, Successor, Upgrade
 
 #: Below this path WebSockets are passed on. Everywhere else the wish to upgrade is ignored, as HTTP allows.
 UPGRADED: Final = b"/upstream/"
+#: What some path or other takes.
+ALLOWED: Final = b"DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
 
 
 class _Trailers(list[tuple[bytes, bytes]]):
@@ -164,6 +166,9 @@ class GatewayProtocol(EndingProtocol):
         version = self.parser.get_http_version()
         if (version != "1.1" and (version != "1.0" or coded)) or coded > 1:
             raise ApiError("invalid_http", "only HTTP/1.1 with a body as it is, or in chunks, is spoken here")
+        if self.parser.get_method() == b"CONNECT":
+            text = "CONNECT is for proxies; this is none"
+            raise ApiError("method_not_allowed", text, headers=((b"allow", ALLOWED),))
         if len(self.pipeline) >= self.limits.pipelined:
             text = f"{self.limits.pipelined} requests were sent ahead; wait for their answers"
             raise ApiError("invalid_http", text)

@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.hosts import AUTHORITY, authority_of
 from reconciler.gateway.protocol_config import GatewayConfig
-from reconciler.gateway.protocol_cycle import CYCLE, Cycle
+from reconciler.gateway.protocol_cycle import CYCLE, EMPTY_QUERY, Cycle
 from reconciler.gateway.protocol_flow import Flow
 from reconciler.gateway.protocol_resume import new_parser
 
@@ -159,6 +159,8 @@ class HttpProtocol(asyncio.Protocol):
         }
         if not url.startswith(b"/") and (authority := authority_of(url)) is not None:
             scope[AUTHORITY] = authority
+        if url.endswith(b"?"):
+            scope[EMPTY_QUERY] = True
         if self._answered is None:
             self._start(cycle, scope)
         else:  # read on: a client that leaves is seen only by reading

@@ -17,6 +17,8 @@ from reconciler.gateway.protocol_head import BODILESS, head_of
 
 #: Key of `scope` under which an application finds its cycle.
 CYCLE: Final = "reconciler.cycle"
+#: Key of `scope` that is there if the target ended with a "?" and nothing behind it, which ASGI cannot tell.
+EMPTY_QUERY: Final = "reconciler.empty_query"
 #: Key of the message that starts an answer: the first piece of the body is sent next, without waiting for anything.
 FOLLOWS: Final = "reconciler.follows"
 

@@ -13,7 +13,7 @@ from reconciler.gateway.bodies import declared_length
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.guard import started
 from reconciler.gateway.naming import UPSTREAM, split_upstream
-from reconciler.gateway.protocol_cycle import CYCLE
+from reconciler.gateway.protocol_cycle import CYCLE, EMPTY_QUERY
 from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
@@ -46,7 +46,7 @@ class RawTask(Task):
         snapshot = started(self.board.snapshot)
         tail: bytes = self.scope["raw_path"][len(UPSTREAM) :]
         name, target = split_upstream(tail, snapshot.applied.routes, snapshot.applied.virtual)
-        if self.scope["query_string"]:
+        if self.scope["query_string"] or EMPTY_QUERY in self.scope:
             target += b"?" + self.scope["query_string"]
         self.asks(snapshot, snapshot.applied.routes[name])
         outgoing: Outgoing | None = None

@@ -4,6 +4,7 @@ from starlette.types import Receive, Scope, Send
 
 from reconciler.gateway.guard import started
 from reconciler.gateway.naming import UPSTREAM, split_upstream
+from reconciler.gateway.protocol_cycle import EMPTY_QUERY
 from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
@@ -50,7 +51,7 @@ class TunnelTask(Task):
         routes = snapshot.applied.routes
         tail: bytes = self.scope["raw_path"][len(UPSTREAM) :]
         name, path = split_upstream(tail, routes, snapshot.applied.virtual)
-        if self.scope["query_string"]:
+        if self.scope["query_string"] or EMPTY_QUERY in self.scope:
             path += b"?" + self.scope["query_string"]
         self.asks(snapshot, routes[name])
         async with self.lease() as lease:

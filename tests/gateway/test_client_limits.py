@@ -139,7 +139,6 @@ MALFORMED: dict[str, bytes] = {
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "a version to come": b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    "a tunnel": b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n",
     "a target outside ASCII": b"GET /\xc3\xa4 HTTP/1.1\r\nHost: x\r\n\r\n",
     "a blank in the target": b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n",
 }
@@ -153,6 +152,16 @@ async def test_what_is_no_http_is_refused_in_json_and_serves_nobody() -> None:
             assert [code(a) for a in await s.exchange(sent + OK)] == [(400, "invalid_http")], name
         assert s.answered == []
         assert (await s.exchange(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))[0][0] == 200
+
+
+async def test_this_is_no_proxy() -> None:
+    async with site() as s:
+        sent = b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n"
+        async with await s.raw(sent + OK) as stream:
+            data = await receive_all(stream)
+        assert [code(a) for a in answers(data)] == [(405, "method_not_allowed")]
+        assert b"\r\nallow: DELETE, GET, " in data
+        assert s.answered == []
 
 
 @pytest.mark.parametrize(

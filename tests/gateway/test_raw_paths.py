@@ -42,6 +42,15 @@ def test_any_other_tail_is_unknown(tail: bytes) -> None:
     assert caught.value.code == "model_not_found"
 
 
+@pytest.mark.parametrize("tail", ["?", "", "?x"])
+async def test_a_question_mark_is_kept(tail: str) -> None:
+    async with rig() as r, scripted() as engine:
+        r.open(engine.port)
+        async with await r.raw(request(b"", path=f"/upstream/chat/x{tail}", method="GET")):
+            assert (await engine.next()).head.startswith(f"GET /x{tail} HTTP/1.1\r\n".encode())
+        await r.idle()
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "POST", "OPTIONS"])
 async def test_every_method_path_and_query_goes_on_byte_for_byte(method: str) -> None:
     path = "/upstream/chat/userdata/a%2Fb.json?x=%2F&y=1+2"
