@@ -261,7 +261,8 @@ def _once(row: Row) -> str:
 
 def _rest_held(block: Block) -> str:
     """Say who holds the room that a model lacks whoever makes way: what is loaded before it has it as good as now."""
-    first = f"{_listed(block.behind)} {'is' if len(block.behind) == 1 else 'are'} loaded first"
+    names = [*block.behind, f"{block.further} more"] if block.further else block.behind
+    first = f"{_listed(names)} {'is' if len(names) == 1 else 'are'} loaded first"
     if block.enough:
         return first
     others = "pinned models and other programs hold the rest"

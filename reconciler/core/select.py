@@ -8,6 +8,7 @@ name. With one order for both, performing the first step would reorder the rest 
 import sys
 from collections import deque
 from collections.abc import Iterator
+from itertools import chain, islice
 from math import inf
 from typing import Final
 
@@ -31,6 +32,8 @@ from reconciler.core.words import size as size_text
 
 #: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
 PATIENCE: Final = 10.0
+#: Models named of those that take the room before a blocked one.
+BEHIND_SHOWN: Final = 3
 
 
 def select(manifest: Manifest, seen: Observation, table: Table, now: float) -> Selection:
@@ -66,6 +69,10 @@ class _Selector:
         victims = sorted(self._sort_out_residents(), key=rank)
         #: May have to give way, the cheapest loss first.
         self.victims = {r.name: r for r in victims}
+        self.held = sorted((r for r in victims if r.demand.held), key=lambda r: r.name)
+        self.loading = [r.name for r in table.rows if r.instance is not None and not r.instance.ready]
+        #: What all that are loaded first will keep.
+        self.coming_bytes = 0
         self.bytes = PriorityBytes(victims)
         self.own_bytes = PriorityBytes(victims if self.sharing else (), own=True)
         #: Those of them that may go now, and those that may be drained now.
@@ -318,9 +325,10 @@ class _Selector:
                 reason = Reason.INSUFFICIENT_MEMORY
         block = Block(reason, max(short, 0), held)
         if reason is Reason.INSUFFICIENT_MEMORY:
-            loading = [r.name for r in self.table.rows if r.instance is not None and not r.instance.ready]
-            block.behind = (*loading, *(c.row.name for c in self.out.coming))
-            block.enough = short <= self.out.reserved + sum(c.keeps for c in self.out.coming)
+            coming = (c.row.name for c in self.out.coming)
+            block.behind = tuple(islice(chain(self.loading, coming), BEHIND_SHOWN))
+            block.further = len(self.loading) + len(self.out.coming) - len(block.behind)
+            block.enough = short <= self.out.reserved + self.coming_bytes
         self.out.blocked[row.name] = block
         if self.sharing:
             self.blocked_sharing.append(row)
@@ -345,10 +353,11 @@ class _Selector:
 
     def _in_the_way(self, row: Row, short: int) -> tuple[str, ...]:
         """Return the models that are held, where all others that `row` may displace would not be enough."""
-        below = [v for v in self.victims.values() if v is not row and may_displace(row, v.spec.priority)]
-        held = tuple(sorted(v.name for v in below if v.demand.held))
+        candidates = (v for v in self.held if v is not row and v.name in self.victims)
+        held = tuple(v.name for v in candidates if may_displace(row, v.spec.priority))
         if not held:
             return ()
+        below = (v for v in self.victims.values() if v is not row and may_displace(row, v.spec.priority))
         self._step_in(row)
         freed = leading((v for v in below if not v.demand.held), sys.maxsize, self.staying)[1]
         self._step_back(row)
@@ -402,6 +411,7 @@ class _Selector:
         need = own(row.need or 0, row.files) + self.here.hold(row.files)
         keeps = need - (row.need or 0) + (row.size or 0)
         self.free = (self.free or 0) - keeps
+        self.coming_bytes += keeps
         self.out.coming.append(Coming(row, need, keeps, _load_reason(row), before))
 
     def _take(self, row: Row, reason: Reason, claimant: Row | None = None) -> Going:

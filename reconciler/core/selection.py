@@ -41,8 +41,10 @@ class Block:
     short: int | None = None
     #: Models in the way that stay until whoever holds them lets go.
     held: tuple[str, ...] = ()
-    #: Models that are being loaded, or come first in this plan, and whether the room they take would be enough.
+    #: Some models that are being loaded, or come first in this plan, and how many more there are.
     behind: tuple[str, ...] = ()
+    further: int = 0
+    #: Whether the room that all of these take would be enough.
     enough: bool = False
 
 
