@@ -46,3 +46,11 @@ def test_a_model_is_told_who_has_the_room_it_lacks(seen: World, detail: str) -> 
     wanted = manifest(model("a"), model("b"), model("c"), model("s", 40), mib=150)
     verdict = blocked("b", wanted, seen)
     assert (verdict.reason, verdict.detail) == (Reason.INSUFFICIENT_MEMORY, detail)
+
+
+def test_three_of_many_that_come_first_are_named() -> None:
+    names = [f"m{number}" for number in range(6)]
+    demands = [waiting(name, since=9 - number) for number, name in enumerate(reversed(names))]
+    wanted = Manifest((*(model(name, 10) for name in names), model("z", 100)), memory=100 << 20, reserve=0)
+    verdict = blocked("z", wanted, world(demands=[*demands, waiting("z")]))
+    assert verdict.detail == "60 MiB short: m5, m4, m3 and 3 more are loaded first"
