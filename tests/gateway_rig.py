@@ -19,7 +19,7 @@ from reconciler.core.memory import Memory
 from reconciler.core.types import Account, Instance, Manifest, ModelSpec, Observation, Plan, World
 from reconciler.gateway.app import create_app
 from reconciler.gateway.server import GatewayServer, bind, serve
-from reconciler.gateway.upstream import UpstreamPool
+from reconciler.gateway.upstream.pool import UpstreamPool
 from reconciler.gateway.views import Views
 from reconciler.leases import Endpoint, LeaseBook
 from reconciler.manifest.applied import Applied, GatewaySettings, RequestLimits, Source

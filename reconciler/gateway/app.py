@@ -11,18 +11,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.board import Board
+from reconciler.gateway.access.guard import Guard
 from reconciler.gateway.control import Control, own_paths
 from reconciler.gateway.error_form import refuse
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.guard import Guard
 from reconciler.gateway.messages.errors import body_for
 from reconciler.gateway.naming import UPSTREAM, nowhere
 from reconciler.gateway.proxy import DataTask
 from reconciler.gateway.raw import RawTask
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import SURFACE, Path
-from reconciler.gateway.tunnel import Tunnels, asks_for_tunnel
-from reconciler.gateway.upstream import UpstreamPool
+from reconciler.gateway.tunnel.tunnels import Tunnels, asks_for_tunnel
+from reconciler.gateway.upstream.pool import UpstreamPool
 from reconciler.gateway.views import Views, standard_views
 from reconciler.leases import LeaseBook
 

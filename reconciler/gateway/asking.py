@@ -10,7 +10,7 @@ from reconciler.excerpt import excerpt
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import CHAT
-from reconciler.gateway.upstream import Headers, Incoming, UpstreamError, build_request
+from reconciler.gateway.upstream.pool import Headers, Incoming, UpstreamError, build_request
 from reconciler.gateway.wait import ticket_text
 from reconciler.leases import Lease, Ticket
 from reconciler.manifest.applied import RequestLimits

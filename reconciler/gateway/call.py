@@ -7,14 +7,14 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope
 
-from reconciler.gateway import forms
-from reconciler.gateway.bodies import LARGE, Body, ClientGoneError, read_body, small_body
+from reconciler.gateway.body import forms
+from reconciler.gateway.body.bodies import LARGE, Body, ClientGoneError, read_body, small_body
+from reconciler.gateway.body.json_fields import read_fields, read_object, with_model, write_object
+from reconciler.gateway.body.room import Room
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.jsonbody import read_fields, read_object, with_model, write_object
-from reconciler.gateway.protocol_cycle import CYCLE, Cycle
-from reconciler.gateway.room import Room
+from reconciler.gateway.protocol.cycle import CYCLE, Cycle
 from reconciler.gateway.surface import Path
-from reconciler.gateway.upstream_headers import first
+from reconciler.gateway.upstream.headers import first
 
 __all__ = ["MAX_BODY_BYTES", "Call", "ClientGoneError", "Headers", "read_call"]
 

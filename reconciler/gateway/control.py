@@ -11,8 +11,8 @@ from starlette.routing import Route
 from reconciler.board import STOP_SECONDS, Board, Snapshot
 from reconciler.core.machine import Halted
 from reconciler.core.types import Residency
+from reconciler.gateway.access.guard import started
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.guard import started
 from reconciler.gateway.holds import Holds
 from reconciler.gateway.naming import nowhere, resolve, unknown
 from reconciler.gateway.openapi.endpoint import openapi

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.types import Send
 
-from reconciler.gateway.protocol_cycle import FOLLOWS
+from reconciler.gateway.protocol.cycle import FOLLOWS
 from reconciler.leases import Refusal
 
 

@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from reconciler.board import Board, Snapshot
+from reconciler.gateway.access.guard import started
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.guard import started
 from reconciler.gateway.naming import resolve
 from reconciler.gateway.views import check_loadable
 from reconciler.leases import MAX_SECONDS, RETRY_AFTER_SECONDS, Hold, LeaseBook, LeaseRefused

@@ -9,23 +9,23 @@ from starlette.types import Receive, Scope, Send
 
 from reconciler.board import Snapshot
 from reconciler.engines import registry
+from reconciler.gateway.access.guard import started
 from reconciler.gateway.asking import Asking
-from reconciler.gateway.bodies import LARGE, Body
+from reconciler.gateway.body.bodies import LARGE, Body
 from reconciler.gateway.call import Call, read_call
 from reconciler.gateway.context import Budget, Counter, Wish, budget_of, count_answer, early, fit
 from reconciler.gateway.error_form import form_of
 from reconciler.gateway.errors import ApiError, send_json
-from reconciler.gateway.guard import started
 from reconciler.gateway.messages import CHAT_TARGET, MessagesTransform, to_chat, upstream_headers
 from reconciler.gateway.naming import resolve
-from reconciler.gateway.pool_transport import PoolTransport
-from reconciler.gateway.protocol_cycle import CYCLE
+from reconciler.gateway.protocol.cycle import CYCLE
 from reconciler.gateway.reply import Reply, Transform
-from reconciler.gateway.routing import choose, facts_of, states_of
+from reconciler.gateway.routing.choose import choose, facts_of, states_of
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import COUNT_TOKENS, Path, spelling_for
 from reconciler.gateway.task import Task
-from reconciler.gateway.upstream import Headers, Outgoing, UnreachableError, build_request
+from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, build_request
+from reconciler.gateway.upstream.transport import PoolTransport
 from reconciler.gateway.wait import Comments, asked_comments, ticket_text
 from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
 

@@ -9,16 +9,16 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from reconciler.gateway.bodies import declared_length
+from reconciler.gateway.access.guard import started
+from reconciler.gateway.body.bodies import declared_length
+from reconciler.gateway.body.upload import Upload
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.guard import started
 from reconciler.gateway.naming import UPSTREAM, split_upstream
-from reconciler.gateway.protocol_cycle import CYCLE, EMPTY_QUERY
+from reconciler.gateway.protocol.cycle import CYCLE, EMPTY_QUERY
 from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
-from reconciler.gateway.upload import Upload
-from reconciler.gateway.upstream import Headers, Outgoing, UnreachableError, build_request
+from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, build_request
 from reconciler.leases import Lease
 
 #: Methods that change nothing at the engine.

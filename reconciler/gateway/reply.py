@@ -10,10 +10,10 @@ import structlog
 from starlette.types import Message, Send
 
 from reconciler.gateway.errors import ApiError, send_json
-from reconciler.gateway.protocol_cycle import FOLLOWS, Cycle
+from reconciler.gateway.protocol.cycle import FOLLOWS, Cycle
 from reconciler.gateway.stall import Stall
-from reconciler.gateway.upstream import Incoming
-from reconciler.gateway.upstream_headers import Headers, answer_headers, first
+from reconciler.gateway.upstream.headers import Headers, answer_headers, first
+from reconciler.gateway.upstream.pool import Incoming
 
 EVENT_STREAM: Final = b"text/event-stream"
 #: Seconds to hand a client the last words of a broken stream; it may not be reading.

@@ -12,8 +12,8 @@ import psutil
 import uvicorn
 from starlette.types import ASGIApp
 
-from reconciler.gateway.protocol import GatewayProtocol
-from reconciler.gateway.protocol_config import ClientLimits, GatewayConfig
+from reconciler.gateway.protocol.config import ClientLimits, GatewayConfig
+from reconciler.gateway.protocol.connection import GatewayProtocol
 from reconciler.manifest.applied import GatewaySettings
 
 #: Connections that may wait to be accepted: a crowd that arrives at once is not sent away by the kernel.

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 from reconciler.board import Board, Snapshot
+from reconciler.gateway.body.room import Room
 from reconciler.gateway.context import Summaries
-from reconciler.gateway.room import Room
 from reconciler.gateway.surface import Served
-from reconciler.gateway.upstream import UpstreamPool
+from reconciler.gateway.upstream.pool import UpstreamPool
 from reconciler.leases import LeaseBook
 
 

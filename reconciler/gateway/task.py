@@ -10,17 +10,17 @@ import anyio
 from starlette.types import Scope
 
 from reconciler.board import Snapshot
-from reconciler.gateway.bodies import ClientGoneError
+from reconciler.gateway.access.guard import KEY
+from reconciler.gateway.body.bodies import ClientGoneError
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.guard import KEY
 from reconciler.gateway.interrupt import Interrupt
 from reconciler.gateway.lastline import last_line
 from reconciler.gateway.naming import header_form
-from reconciler.gateway.protocol_cycle import CYCLE, Cycle
+from reconciler.gateway.protocol.cycle import CYCLE, Cycle
 from reconciler.gateway.reply import Reply, Transform
 from reconciler.gateway.shared import Shared
-from reconciler.gateway.upstream import Headers, Outgoing, UnreachableError, UpstreamError
-from reconciler.gateway.upstream_exchange import Exchange
+from reconciler.gateway.upstream.exchange import Exchange
+from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, UpstreamError
 from reconciler.gateway.wait import priority_of
 from reconciler.gateway.waiting import load_hint, retry_after, state_text
 from reconciler.leases import Endpoint, Entry, Lease, LeaseRefused, Refusal, Ticket

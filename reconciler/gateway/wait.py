@@ -7,7 +7,7 @@ from typing import Final
 from reconciler.board import Board
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.reply import Reply
-from reconciler.gateway.upstream import Headers
+from reconciler.gateway.upstream.pool import Headers
 from reconciler.gateway.waiting import place_text, state_text
 from reconciler.leases import Ticket
 from reconciler.manifest.applied import ApiKey

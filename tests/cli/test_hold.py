@@ -104,6 +104,17 @@ def test_a_wait_that_takes_too_long_gives_the_lease_back(
     assert loop.asked[-1] == f"DELETE {ONE}"
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Have signals end what does not listen to them: in the background some are ignored, and that is respected."""
+    ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGINT, ctrl_c)
+    signal.signal(signal.SIGHUP, hang_up)
+
+
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.parametrize("during", [POST, f"PUT {ONE}", "GET /api/v1/status"])
 @pytest.mark.parametrize("words", [("--wait",), ("--", "true")])

@@ -14,10 +14,10 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway_rig import CHAT, receive_until, request, rig, snapshot
 from reconciler.board import Board
 from reconciler.core.types import ModelSpec
-from reconciler.gateway.guard import KEY, Guard
-from reconciler.gateway.keyring import KeyRing, sent_keys
-from reconciler.gateway.refusals import LOG_SECONDS
-from reconciler.gateway.upgrade import EXTENSION
+from reconciler.gateway.access.guard import KEY, Guard
+from reconciler.gateway.access.keyring import KeyRing, sent_keys
+from reconciler.gateway.access.refusals import LOG_SECONDS
+from reconciler.gateway.protocol.upgrade import EXTENSION
 from reconciler.manifest.applied import ApiKey, GatewaySettings
 from reconciler.manifest.applied import Scope as KeyScope
 

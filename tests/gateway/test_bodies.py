@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.gateway import forms
-from reconciler.gateway.bodies import LARGE, Body, ClientGoneError, read_body
+from reconciler.gateway.body import forms
+from reconciler.gateway.body.bodies import LARGE, Body, ClientGoneError, read_body
+from reconciler.gateway.body.json_fields import read_fields, read_object, with_model, write_object
+from reconciler.gateway.body.room import STEP_BYTES, Pace, Room
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.jsonbody import read_fields, read_object, with_model, write_object
-from reconciler.gateway.room import STEP_BYTES, Pace, Room
 from support import wait_for_async
 
 MIB = 1 << 20

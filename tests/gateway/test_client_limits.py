@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway_rig import receive_all, receive_until, request, rig
 from reconciler.gateway.errors import send_json
-from reconciler.gateway.protocol_config import ClientLimits
+from reconciler.gateway.protocol.config import ClientLimits
 from reconciler.gateway.server import GatewayServer, bind, serve
 from reconciler.manifest.applied import GatewaySettings
 from support import wait_for_async

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.gateway.code_like import looks_like_code
+from reconciler.gateway.routing.code_like import looks_like_code
 
 PROGRAMS = {
     "python": "def f(x):\n    return x + 1\n\nprint(f(2))",

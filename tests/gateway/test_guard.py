@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gateway_rig import CHAT, Rig, receive_until, request, rig
-from reconciler.gateway.hosts import host_allowed, host_name, origin_allowed
+from reconciler.gateway.access.hosts import host_allowed, host_name, origin_allowed
 from reconciler.manifest.applied import ApiKey, GatewaySettings
 
 pytestmark = pytest.mark.anyio

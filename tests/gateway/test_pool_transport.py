@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from gateway_rig import scripted
-from reconciler.gateway.pool_transport import PoolTransport
-from reconciler.gateway.upstream import UpstreamPool
+from reconciler.gateway.upstream.pool import UpstreamPool
+from reconciler.gateway.upstream.transport import PoolTransport
 from reconciler.leases import Endpoint
 from support import free_port
 

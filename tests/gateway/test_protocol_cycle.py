@@ -8,7 +8,7 @@ import pytest
 import structlog
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from reconciler.gateway.protocol_cycle import FOLLOWS, Cycle
+from reconciler.gateway.protocol.cycle import FOLLOWS, Cycle
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.gateway.protocol_head import head_of
+from reconciler.gateway.protocol.head import head_of
 
 LENGTH = (b"content-length", b"5")
 

@@ -11,8 +11,8 @@ import pytest
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.interrupt import Interrupt
 from reconciler.gateway.reply import ErrorForm, Reply
-from reconciler.gateway.upstream import Incoming, UpstreamError
-from reconciler.gateway.upstream_headers import Headers
+from reconciler.gateway.upstream.headers import Headers
+from reconciler.gateway.upstream.pool import Incoming, UpstreamError
 
 pytestmark = pytest.mark.anyio
 

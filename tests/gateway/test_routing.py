@@ -28,7 +28,7 @@ from reconciler.core.types import (
     Verdict,
 )
 from reconciler.gateway.call import Call
-from reconciler.gateway.routing import Choice, Facts, Standing, choose, facts_of, states_of
+from reconciler.gateway.routing.choose import Choice, Facts, Standing, choose, facts_of, states_of
 from reconciler.manifest import load_manifest
 from reconciler.manifest.applied import Rule, Strategy, Virtual, When
 

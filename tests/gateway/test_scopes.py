@@ -9,8 +9,8 @@ from starlette.routing import Route
 
 from gateway_rig import VIEWS, rig
 from reconciler.board import Board
+from reconciler.gateway.access.scopes import scopes_for
 from reconciler.gateway.control import Control
-from reconciler.gateway.scopes import scopes_for
 from reconciler.gateway.surface import SURFACE
 from reconciler.leases import LeaseBook
 from reconciler.manifest.applied import ApiKey, GatewaySettings, Scope

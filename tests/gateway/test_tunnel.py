@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from gateway_rig import receive_all, receive_until, rig, snapshot
 from reconciler.board import Board
 from reconciler.core.types import ModelSpec
-from reconciler.gateway.guard import Guard
+from reconciler.gateway.access.guard import Guard
 from reconciler.gateway.server import GatewayServer, bind, serve
 from reconciler.gateway.shared import Shared
-from reconciler.gateway.tunnel import Tunnels
-from reconciler.gateway.tunnel_frames import Frames, close_frame
-from reconciler.gateway.upstream import UpstreamPool
+from reconciler.gateway.tunnel.frames import Frames, close_frame
+from reconciler.gateway.tunnel.tunnels import Tunnels
+from reconciler.gateway.upstream.pool import UpstreamPool
 from reconciler.leases import Endpoint, LeaseBook, QueueLimits
 from reconciler.manifest.applied import ApiKey, GatewaySettings, RequestLimits, Scope
 from support import free_port, wait_for_async

@@ -16,7 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.upstream import (
+from reconciler.gateway.upstream.answer import HELD_BYTES, MAX_HEAD_BYTES
+from reconciler.gateway.upstream.connection import PIECE_BYTES
+from reconciler.gateway.upstream.exchange import STALE_SECONDS
+from reconciler.gateway.upstream.pool import (
     CONNECT_SECONDS,
     MAX_IDLE,
     Incoming,
@@ -25,9 +28,6 @@ from reconciler.gateway.upstream import (
     UpstreamPool,
     build_request,
 )
-from reconciler.gateway.upstream_answer import HELD_BYTES, MAX_HEAD_BYTES
-from reconciler.gateway.upstream_connection import PIECE_BYTES
-from reconciler.gateway.upstream_exchange import STALE_SECONDS
 from reconciler.leases import Endpoint
 from support import wait_for_async
 

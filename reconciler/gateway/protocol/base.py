@@ -12,12 +12,12 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
+from reconciler.gateway.access.hosts import AUTHORITY, authority_of
 from reconciler.gateway.deadline import Deadline
-from reconciler.gateway.hosts import AUTHORITY, authority_of
-from reconciler.gateway.protocol_config import GatewayConfig
-from reconciler.gateway.protocol_cycle import CYCLE, EMPTY_QUERY, Cycle
-from reconciler.gateway.protocol_flow import Flow
-from reconciler.gateway.protocol_resume import new_parser
+from reconciler.gateway.protocol.config import GatewayConfig
+from reconciler.gateway.protocol.cycle import CYCLE, EMPTY_QUERY, Cycle
+from reconciler.gateway.protocol.flow import Flow
+from reconciler.gateway.protocol.resume import new_parser
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 #: Bytes of a path and query that are remembered with what they mean: clients ask for the same few.

@@ -6,13 +6,13 @@ from typing import Any, Final
 import httptools
 from uvicorn.server import ServerState
 
-from reconciler.gateway.bodies import declared_length
+from reconciler.gateway.body.bodies import declared_length
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.protocol_base import parse_target
-from reconciler.gateway.protocol_config import GatewayConfig, crowded, too_large
-from reconciler.gateway.protocol_end import EndingProtocol
-from reconciler.gateway.protocol_resume import resumed_parser
-from reconciler.gateway.upgrade import EXTENSION, Successor, Upgrade
+from reconciler.gateway.protocol.base import parse_target
+from reconciler.gateway.protocol.config import GatewayConfig, crowded, too_large
+from reconciler.gateway.protocol.end import EndingProtocol
+from reconciler.gateway.protocol.resume import resumed_parser
+from reconciler.gateway.protocol.upgrade import EXTENSION, Successor, Upgrade
 
 #: Below this path WebSockets are passed on. Everywhere else the wish to upgrade is ignored, as HTTP allows.
 UPGRADED: Final = b"/upstream/"

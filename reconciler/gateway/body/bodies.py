@@ -14,8 +14,8 @@ from typing import Final
 import anyio
 from starlette.types import Receive
 
+from reconciler.gateway.body.room import LARGE, Pace, Room, Share
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.room import LARGE, Pace, Room, Share
 
 __all__ = ["LARGE", "Body", "ClientGoneError", "read_body"]
 

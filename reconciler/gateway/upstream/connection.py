@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Final, cast
 
 from reconciler.gateway.deadline import Deadline
-from reconciler.gateway.upstream_answer import Incoming, UpstreamError
-from reconciler.gateway.upstream_headers import first
-from reconciler.gateway.upstream_request import Body, Outgoing
+from reconciler.gateway.upstream.answer import Incoming, UpstreamError
+from reconciler.gateway.upstream.headers import first
+from reconciler.gateway.upstream.request import Body, Outgoing
 
 #: Larger bodies are sent in pieces, so that no second copy of them piles up in a socket's buffer.
 PIECE_BYTES: Final = 256 * 1024

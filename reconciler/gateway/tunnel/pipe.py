@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
-from reconciler.gateway.protocol_end import last_words
-from reconciler.gateway.tunnel_engine import EngineSide
-from reconciler.gateway.tunnel_frames import GOING_AWAY, Frames, close_frame
+from reconciler.gateway.protocol.end import last_words
+from reconciler.gateway.tunnel.engine import EngineSide
+from reconciler.gateway.tunnel.frames import GOING_AWAY, Frames, close_frame
 from reconciler.leases import Lease
 
 #: Seconds without a message in either direction after which a WebSocket does not keep its model any longer. Pings

@@ -2,16 +2,16 @@
 
 from starlette.types import Receive, Scope, Send
 
-from reconciler.gateway.guard import started
+from reconciler.gateway.access.guard import started
 from reconciler.gateway.naming import UPSTREAM, split_upstream
-from reconciler.gateway.protocol_cycle import EMPTY_QUERY
+from reconciler.gateway.protocol.cycle import EMPTY_QUERY
+from reconciler.gateway.protocol.upgrade import EXTENSION, Upgrade
 from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
-from reconciler.gateway.tunnel_engine import SWITCHING, Answer, EngineSide, shake_hands
-from reconciler.gateway.tunnel_pipe import IDLE_SECONDS, Pipe
-from reconciler.gateway.upgrade import EXTENSION, Upgrade
-from reconciler.gateway.upstream import HOP_BY_HOP, Headers, answer_headers, kept
+from reconciler.gateway.tunnel.engine import SWITCHING, Answer, EngineSide, shake_hands
+from reconciler.gateway.tunnel.pipe import IDLE_SECONDS, Pipe
+from reconciler.gateway.upstream.pool import HOP_BY_HOP, Headers, answer_headers, kept
 from reconciler.leases import Lease
 
 

@@ -10,8 +10,8 @@ import anyio
 import httptools
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.upstream import CONNECT_SECONDS, NOT_FORWARDED, Headers, UpstreamError, kept
-from reconciler.gateway.upstream_answer import check_framing
+from reconciler.gateway.upstream.answer import check_framing
+from reconciler.gateway.upstream.pool import CONNECT_SECONDS, NOT_FORWARDED, Headers, UpstreamError, kept
 from reconciler.leases import Endpoint
 
 HEAD_BYTES: Final = 64 * 1024

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 from urllib.parse import quote
 
-from reconciler.gateway.facts import Facts, facts_of
-from reconciler.gateway.states import Standing, states_of
+from reconciler.gateway.routing.facts import Facts, facts_of
+from reconciler.gateway.routing.states import Standing, states_of
 from reconciler.manifest.applied import Rule, Strategy, Virtual, When
 
 __all__ = ["ROUTE_HEADER", "Choice", "Facts", "Standing", "choose", "facts_of", "states_of"]

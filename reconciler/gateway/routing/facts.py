@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from reconciler.core.launch import Role
-from reconciler.gateway.code_like import looks_like_code
 from reconciler.gateway.context.estimate import estimated_tokens
 from reconciler.gateway.context.text import IMAGE_KINDS, PROMPTED, TEXTUAL, items_of
+from reconciler.gateway.routing.code_like import looks_like_code
 
 if TYPE_CHECKING:
     from reconciler.gateway.call import Call

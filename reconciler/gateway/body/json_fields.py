@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reconciler.gateway.bodies import LARGE, Buffer, joined
+from reconciler.gateway.body.bodies import LARGE, Buffer, joined
 from reconciler.gateway.errors import ApiError
 
 _MODEL: Final = re.compile(rb'"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")', re.DOTALL)

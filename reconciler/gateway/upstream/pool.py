@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 
 import anyio
 
-from reconciler.gateway.upstream_answer import Incoming, UnreachableError, UpstreamError
-from reconciler.gateway.upstream_connection import Connection
-from reconciler.gateway.upstream_exchange import Exchange
-from reconciler.gateway.upstream_headers import HOP_BY_HOP, NOT_FORWARDED, Headers, answer_headers, kept
-from reconciler.gateway.upstream_request import Outgoing, address_of, build_request
+from reconciler.gateway.upstream.answer import Incoming, UnreachableError, UpstreamError
+from reconciler.gateway.upstream.connection import Connection
+from reconciler.gateway.upstream.exchange import Exchange
+from reconciler.gateway.upstream.headers import HOP_BY_HOP, NOT_FORWARDED, Headers, answer_headers, kept
+from reconciler.gateway.upstream.request import Outgoing, address_of, build_request
 from reconciler.leases import Endpoint
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Final
 import httptools
 
 from reconciler.gateway.deadline import Deadline
-from reconciler.gateway.upstream_headers import Headers
+from reconciler.gateway.upstream.headers import Headers
 
 #: Bytes of an answer's head, and of what may follow its last chunk, at most.
 MAX_HEAD_BYTES: Final = 64 * 1024

@@ -6,7 +6,7 @@ from typing import Final
 import httpx
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.upstream import UpstreamError, UpstreamPool, build_request
+from reconciler.gateway.upstream.pool import UpstreamError, UpstreamPool, build_request
 from reconciler.leases import Endpoint
 
 #: Seconds for an answer whose request names no time.

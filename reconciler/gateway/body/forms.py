@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from reconciler.gateway.bodies import Buffer, joined
+from reconciler.gateway.body.bodies import Buffer, joined
 from reconciler.gateway.errors import ApiError
 
 #: More parts than any client sends, and bytes of the head of one.

@@ -12,8 +12,8 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 
-from reconciler.gateway.protocol_flow import reset
-from reconciler.gateway.protocol_head import BODILESS, head_of
+from reconciler.gateway.protocol.flow import reset
+from reconciler.gateway.protocol.head import BODILESS, head_of
 
 #: Key of `scope` under which an application finds its cycle.
 CYCLE: Final = "reconciler.cycle"

@@ -11,13 +11,13 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.board import Board, Snapshot
+from reconciler.gateway.access.hosts import AUTHORITY, host_allowed, is_loopback, origin_allowed
+from reconciler.gateway.access.keyring import KeyRing, sent_keys
+from reconciler.gateway.access.refusals import Refusals
+from reconciler.gateway.access.scopes import ANY, KEYLESS, SAFE, scopes_for
 from reconciler.gateway.errors import ApiError, send_json
-from reconciler.gateway.hosts import AUTHORITY, host_allowed, is_loopback, origin_allowed
-from reconciler.gateway.keyring import KeyRing, sent_keys
 from reconciler.gateway.messages.errors import body_for
-from reconciler.gateway.refusals import Refusals
-from reconciler.gateway.scopes import ANY, KEYLESS, SAFE, scopes_for
-from reconciler.gateway.upgrade import EXTENSION
+from reconciler.gateway.protocol.upgrade import EXTENSION
 from reconciler.manifest.applied import EVERYTHING, ApiKey, GatewaySettings
 
 Headers = list[tuple[bytes, bytes]]

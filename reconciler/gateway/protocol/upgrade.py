@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from reconciler.gateway.protocol import GatewayProtocol
+    from reconciler.gateway.protocol.connection import GatewayProtocol
 
 #: Key in `scope["extensions"]` under which an `Upgrade` is found. Without it there is nothing to take over.
 EXTENSION: Final = "reconciler.upgrade"

@@ -12,9 +12,9 @@ import structlog
 from uvicorn.server import ServerState
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.protocol_base import HttpProtocol
-from reconciler.gateway.protocol_config import GatewayConfig, raw_error
-from reconciler.gateway.protocol_flow import has_left
+from reconciler.gateway.protocol.base import HttpProtocol
+from reconciler.gateway.protocol.config import GatewayConfig, raw_error
+from reconciler.gateway.protocol.flow import has_left
 
 log = structlog.get_logger(__name__)
 

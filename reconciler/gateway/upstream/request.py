@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from reconciler.gateway.upstream_answer import UpstreamError
-from reconciler.gateway.upstream_headers import NOT_FORWARDED, Headers, kept
+from reconciler.gateway.upstream.answer import UpstreamError
+from reconciler.gateway.upstream.headers import NOT_FORWARDED, Headers, kept
 from reconciler.leases import Endpoint
 
 Body = bytes | bytearray | memoryview

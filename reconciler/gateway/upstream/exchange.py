@@ -7,9 +7,9 @@ from typing import Final, Protocol
 
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.interrupt import Interrupt
-from reconciler.gateway.upstream_answer import Incoming, UnreachableError, UpstreamError
-from reconciler.gateway.upstream_connection import PIECE_BYTES, Connection
-from reconciler.gateway.upstream_request import Body, Outgoing, head_of
+from reconciler.gateway.upstream.answer import Incoming, UnreachableError, UpstreamError
+from reconciler.gateway.upstream.connection import PIECE_BYTES, Connection
+from reconciler.gateway.upstream.request import Body, Outgoing, head_of
 from reconciler.leases import Endpoint
 
 

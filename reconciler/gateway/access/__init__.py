@@ -1,0 +1,1 @@
+"""Who may call: Host, Origin, keys and their scopes."""

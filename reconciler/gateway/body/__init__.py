@@ -1,0 +1,1 @@
+"""Bodies of requests: read within limits, understood as far as needed."""

@@ -1,0 +1,1 @@
+"""The side towards clients: HTTP/1.1 with its limits."""

@@ -1,0 +1,1 @@
+"""Virtual models: which of several answers a request."""

@@ -1,0 +1,1 @@
+"""WebSockets, passed on as bytes."""

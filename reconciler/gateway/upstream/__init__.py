@@ -1,0 +1,1 @@
+"""The side towards the engines: a client of our own, chosen by measurement."""
