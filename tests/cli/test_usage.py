@@ -24,6 +24,12 @@ def test_help_texts(verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert ("RECONCILE_API_KEY" in text) is (verb not in ("validate", "schema", "doctor"))
 
 
+def test_python_m_is_the_same_program() -> None:
+    command = [sys.executable, "-m", "reconciler", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == reconciler.__version__
+
+
 def test_every_verb_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     out = capsys.readouterr().out
