@@ -79,7 +79,7 @@ async def ask(
 async def _exchange(
     shared: Shared, lease: Lease, body: bytes, limits: RequestLimits, abort: Callable[[], None]
 ) -> bytes:
-    outgoing = build_request(lease.endpoint, CHAT.encode(), _HEADERS, body)
+    outgoing = build_request(CHAT.encode(), _HEADERS, body)
     try:
         async with shared.pool.exchange(
             lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=abort
@@ -91,17 +91,13 @@ async def _exchange(
 
 
 async def _collect(incoming: Incoming) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    async for piece in incoming.pieces():
-        parts.append(piece)
-        size += len(piece)
-        if size > MAX_ANSWER_BYTES:
-            raise ApiError("upstream_error", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+    answer = await incoming.whole(MAX_ANSWER_BYTES)
+    if answer is None:
+        raise ApiError("upstream_error", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
     if incoming.status != 200:
-        said = excerpt(b"".join(parts)[:EXCERPT_BYTES].decode("utf-8", "replace"))
+        said = excerpt(answer[:EXCERPT_BYTES].decode("utf-8", "replace"))
         raise ApiError("upstream_error", f"the answer is {incoming.status}: {said}")
-    return b"".join(parts)
+    return answer
 
 
 def _text_of(model: str, answer: bytes) -> str:

@@ -69,9 +69,9 @@ class DataTask(Task):
         call = self._route(snapshot, call)
         self.served = shared.served.check(snapshot.applied, self.model, self.path, call.model)
         if self.translated and self.path.name != COUNT_TOKENS:
-            to_chat(
-                call.document
-            )  # what cannot be said in the other form is refused before anything is loaded
+            # What cannot be said in the other form is refused before anything is loaded. Made again when it is sent:
+            # the prompt may be shortened meanwhile, and images are not held twice while it waits.
+            to_chat(call.document)
         budget = budget_of(snapshot, self.model)
         fits = early(call, budget)
         self.call = call
@@ -196,7 +196,7 @@ class DataTask(Task):
         size = len(call.body)
         self.body.data = call.body
         payload = self.body.data if size < LARGE else self.body.pieces()
-        return build_request(lease.endpoint, target, headers, payload, length=size), through
+        return build_request(target, headers, payload, length=size), through
 
     def _target(self, call: Call) -> bytes:
         """Return path and query for the engine, byte for byte unless it knows another spelling only."""

@@ -19,7 +19,6 @@ from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
 from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, build_request
-from reconciler.leases import Lease
 
 #: Methods that change nothing at the engine.
 QUIET: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -54,7 +53,7 @@ class RawTask(Task):
             async with self.lease(quiet=method in QUIET) as lease:
                 try:
                     self.holds(lease)
-                    outgoing = outgoing or self._outgoing(lease, method, target)
+                    outgoing = outgoing or self._outgoing(method, target)
                     await self.exchange(lease, outgoing)
                 except UnreachableError as error:
                     missed = lease.endpoint, error
@@ -62,11 +61,9 @@ class RawTask(Task):
                     return
             await self.missed(*missed)
 
-    def _outgoing(self, lease: Lease, method: str, target: bytes) -> Outgoing:
+    def _outgoing(self, method: str, target: bytes) -> Outgoing:
         headers: Headers = self.scope["headers"]
         length = declared_length(headers)
         chunked = any(name == b"transfer-encoding" for name, _ in headers)
         body: bytes | AsyncIterator[bytes] = self.upload.pieces() if length or chunked else b""
-        return build_request(
-            lease.endpoint, target, headers, body, method=method, length=length, shares=False
-        )
+        return build_request(target, headers, body, method=method, length=length, shares=False)

@@ -123,7 +123,7 @@ def asking(
 ) -> Outgoing:
     """Return a request."""
     target = b"/v1/x?q=%2F"
-    return build_request(Endpoint("chat", ""), target, [], body, method=method, length=length, shares=shares)
+    return build_request(target, [], body, method=method, length=length, shares=shares)
 
 
 def unexpected() -> None:
@@ -559,7 +559,7 @@ async def test_an_engine_is_sent_its_own_key_and_never_a_clients() -> None:
     async with served(answering(OK)) as (server, pool):
         endpoint = Endpoint("chat", server.endpoint.base_url, authorization="Bearer own")
         sent = [(b"Authorization", b"Bearer clients"), (b"x-api-key", b"clients")]
-        outgoing = build_request(endpoint, b"/v1/x", sent, b"{}")
+        outgoing = build_request(b"/v1/x", sent, b"{}")
         async with pool.exchange(
             endpoint, outgoing, first_byte=9.0, chunk=None, abort=lambda: None
         ) as incoming:

@@ -43,8 +43,8 @@ class GatewayProtocol(EndingProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        #: A head has begun and is not complete; a head was complete and its body is not.
-        self._in_head = self._in_body = False
+        #: A head has begun and is not complete.
+        self._in_head = False
         #: Bytes received of a head that is not complete.
         self._head_bytes = 0
         self._head_is_new = False

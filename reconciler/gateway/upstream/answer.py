@@ -74,6 +74,17 @@ class Incoming:
         """Return the body, piece by piece. Raises `UpstreamError` where it is broken off, and what `fail` was given."""
         return self
 
+    async def whole(self, limit: int) -> bytes | None:
+        """Return the whole body, or None as soon as it has more than `limit` bytes. Raises as `pieces` does."""
+        parts: list[bytes] = []
+        size = 0
+        async for piece in self.pieces():
+            parts.append(piece)
+            size += len(piece)
+            if size > limit:
+                return None
+        return b"".join(parts)
+
     def __aiter__(self) -> "Incoming":
         return self
 

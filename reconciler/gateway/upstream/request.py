@@ -38,7 +38,6 @@ class Outgoing:
 
 
 def build_request(
-    endpoint: Endpoint,
     path: bytes,
     headers: Headers,
     body: Body | AsyncIterator[bytes],
@@ -50,7 +49,7 @@ def build_request(
     """Return the request for the engine: the client's path, query, headers and body, framed anew.
 
     `length` is that of a body that is an iterator, if it is known. With `shares` the request must be one that changes
-    nothing at the engine: it may be sent twice (see `upstream_exchange`).
+    nothing at the engine: it may be sent twice (see `exchange.py`).
     """
     return Outgoing(method, path, kept(headers, NOT_FORWARDED), body, length, shares)
 

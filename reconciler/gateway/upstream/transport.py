@@ -30,22 +30,16 @@ class PoolTransport(httpx.AsyncBaseTransport):
         """Return the whole answer. Raises `httpx.TransportError`."""
         body = await request.aread()
         headers = [(name.lower(), value) for name, value in request.headers.raw]
-        outgoing = build_request(
-            self._endpoint, request.url.raw_path, headers, body, method=request.method, length=len(body)
-        )
+        outgoing = build_request(request.url.raw_path, headers, body, method=request.method, length=len(body))
         seconds = request.extensions.get("timeout", {}).get("read") or READ_SECONDS
         try:
             async with self._pool.exchange(
                 self._endpoint, outgoing, first_byte=seconds, chunk=seconds, abort=self._abort
             ) as incoming:
-                parts: list[bytes] = []
-                size = 0
-                async for piece in incoming.pieces():
-                    parts.append(piece)
-                    size += len(piece)
-                    if size > MAX_ANSWER_BYTES:
-                        raise httpx.ReadError("the answer is too large", request=request)
-                return httpx.Response(incoming.status, headers=incoming.headers, content=b"".join(parts))
+                answer = await incoming.whole(MAX_ANSWER_BYTES)
+                if answer is None:
+                    raise httpx.ReadError("the answer is too large", request=request)
+                return httpx.Response(incoming.status, headers=incoming.headers, content=answer)
         except UpstreamError as error:
             raise httpx.NetworkError(str(error), request=request) from error
         except ApiError as error:
