@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from reconciler.core.launch import LaunchSpec
-from reconciler.core.memory import Said
+from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
+from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.manifest import Applied, Diagnostic, ManifestError, load_manifest
 
@@ -72,11 +72,12 @@ virtual:
 
 
 @dataclass
-class PlainEngine:
+class PlainEngine(Adapter):
     """An engine that objects only to what a test tells it to."""
 
     name: str
     findings: tuple[Finding, ...] = ()
+    roles = frozenset(Role)
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         return self.findings
@@ -84,39 +85,11 @@ class PlainEngine:
     def preflight(self, spec: LaunchSpec) -> Preflight:
         return Preflight(spec.model)
 
-    def command(self, spec: LaunchSpec, port: int) -> Command:
+    def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         return Command(spec.command, spec.cwd)
 
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         return Probe(Readiness.READY)
-
-    def upstream_model(self, spec: LaunchSpec) -> str | None:
-        return None
-
-    def api_key(self, spec: LaunchSpec) -> str | None:
-        return None
-
-    def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
-        return None
-
-    def parallel(self, spec: LaunchSpec) -> int | None:
-        return None
-
-    async def count_tokens(
-        self,
-        spec: LaunchSpec,
-        base_url: str,
-        path: str,
-        body: Mapping[str, object],
-        client: httpx.AsyncClient,
-    ) -> int | None:
-        return None
-
-    def said(self, log: str) -> Said | None:
-        return None
-
-    def explain(self, log_tail: str, exit_status: int | None) -> str | None:
-        return None
 
 
 @dataclass

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Final
 
 
 class Role(StrEnum):
@@ -27,6 +28,47 @@ class LoadMode(StrEnum):
     NONE = "none"
     MMAP = "mmap"
     MLOCK = "mlock"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where a model computes, and how much of the machine's cores it may have."""
+
+    #: GPUs by number or name, as the driver counts them; None = all there are, () = none: the CPU.
+    gpus: tuple[str, ...] | None = None
+    #: CPUs it may run on, sorted; () = all.
+    cpus: tuple[int, ...] = ()
+    #: Added to the niceness of its processes, 0 to 19.
+    nice: int = 0
+    #: Threads it computes with; None = as the engine's adapter thinks best.
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoraAdapter:
+    """A low-rank adapter on top of the weights. The path is absolute."""
+
+    path: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How a worker puts requests together: at most `most` items, after waiting at most `wait` seconds for others."""
+
+    most: int = 32
+    wait: float = 0.0
+
+
+class Sleep(StrEnum):
+    """What an eviction leaves of a model whose engine can give memory back without ending."""
+
+    #: Nothing: the process is stopped.
+    OFF = "off"
+    #: The process, and what makes waking fast (weights in host memory, where the engine has a place for them).
+    LIGHT = "light"
+    #: The process alone.
+    DEEP = "deep"
 
 
 #: Fields that only help to estimate: a running process need not be replaced for them.
@@ -63,6 +105,36 @@ class LaunchSpec:
     port: int | None = None
     #: Path that answers 200 when a `command` server is ready.
     health_path: str = "/health"
+    #: `package.module:Class` that the Python worker serves.
+    entry: str | None = None
+    #: The interpreter, or the folder of the virtual environment, that Python engines run in; absolute. None = ours.
+    python: str | None = None
+    #: Further files of the model, absolute: the projector of a vision model, adapters, a draft model.
+    projector: str | None = None
+    adapters: tuple[LoraAdapter, ...] = ()
+    draft: str | None = None
+    device: Device = Device()
+    #: Bytes the framework's own allocator may hold, where it can be told; None = as it likes.
+    allocator_limit: int | None = None
+    batch: Batching = Batching()
+    #: Whether its state is to be saved before it is stopped: some servers must be started for it.
+    saves_state: bool = False
+    sleep: Sleep = Sleep.OFF
+
+
+_LATER: Final = (
+    "entry",
+    "python",
+    "projector",
+    "adapters",
+    "draft",
+    "device",
+    "allocator_limit",
+    "batch",
+    "saves_state",
+    "sleep",
+)
+_BARE: Final = LaunchSpec("", "")
 
 
 def launch_digest(spec: LaunchSpec) -> str:
@@ -73,5 +145,9 @@ def launch_digest(spec: LaunchSpec) -> str:
     """
     left_out = _NO_RESTART if spec.cwd_matters else _NO_RESTART | {"cwd"}
     settings = {name: value for name, value in asdict(spec).items() if name not in left_out}
+    # A setting that earlier versions did not have counts from when it is used: an update replaces no process.
+    for name in _LATER:
+        if getattr(spec, name) == getattr(_BARE, name):
+            del settings[name]
     text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

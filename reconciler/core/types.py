@@ -43,6 +43,7 @@ class Reason(StrEnum):
     DUPLICATE = "Duplicate"
     IDLE_EXPIRED = "IdleExpired"
     TRANSIENT_DONE = "TransientDone"
+    RESTART_DUE = "RestartDue"
     DISMISSED = "Dismissed"
     CRASHED = "Crashed"
     SHUTDOWN = "Shutdown"
@@ -90,6 +91,13 @@ class ModelSpec:
     stop_grace: float = 10.0
     #: Seconds after an unload during which its requests wait in line instead of starting a load.
     reload_after: float = 0.0
+    #: Whether its engine can give memory back without ending, and the manifest wants it to be tried.
+    sleeps: bool = False
+    #: When it is replaced by a fresh process, once it is idle: seconds since its load, requests served since, and
+    #: bytes above what it held when it was ready; None = never for that.
+    restart_after: float | None = None
+    restart_requests: int | None = None
+    restart_growth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +155,12 @@ class Instance:
     warm_at: float | None = None
     #: Most bytes committed so far, where the system itself remembers it.
     most: int | None = None
+    #: It gave back what it could and serves nobody until it is woken; `ready` is then False.
+    asleep: bool = False
+    #: Fingerprint of the weights it was started with; "" = not known.
+    weights: str = ""
+    #: Bytes committed when it became ready; None = not known.
+    committed_at_ready: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +189,13 @@ class Demand:
     closed: float | None = None
     #: A drain for this reason was called off a moment ago, and is not begun again yet; None = no such thing.
     spared: Reason | None = None
+    #: Jobs its engine says it works on, whoever asked for them: a request may have ended long before its work does.
+    jobs: int = 0
 
     @property
     def in_use(self) -> bool:
         """Whether somebody is served, is let wait at its door, or holds it: it is not to be stopped under them."""
-        return self.active > 0 or self.gated > 0 or self.held > 0
+        return self.active > 0 or self.gated > 0 or self.held > 0 or self.jobs > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +217,10 @@ class Preflight:
     context_tokens: int | None = None
     #: Which build of the engine would be started: figures measured with another one do not count.
     build: str = ""
+    #: Fingerprint of the weights as they are now; "" = there are none, or they cannot be read, or are being written.
+    weights: str = ""
+    #: Things worth saying that hinder nothing: an engine version nobody tried, a quantisation too coarse for the role.
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +305,8 @@ class Evict:
     for_model: str | None = None
     #: It has requests in flight: they get until the drain deadline.
     drain: bool = False
+    #: It is asked to give its memory back and keep its process; should that free nothing, it is stopped.
+    sleep: bool = False
     #: When its last request ended, as the plan saw it.
     last_used: float = 0.0
     detail: str = ""

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
 
 import httpx
 
-from reconciler.core.launch import LaunchSpec
+from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
 
@@ -23,6 +24,12 @@ class Command:
     cwd: str
     env: dict[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    #: CPUs it may run on; () = all. Inherited by all its threads and processes.
+    cpus: tuple[int, ...] = ()
+    #: Added to the niceness, 0 to 19.
+    nice: int = 0
+    #: It locks memory: the limit of locked memory is raised as far as this user may.
+    locks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +60,75 @@ class Probe:
     detail: str = ""
 
 
+class EngineError(Exception):
+    """A running server did not do what it was asked; the message is a sentence for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server that is asked something. `key` is the one it asks for; it is shown nowhere."""
+
+    spec: LaunchSpec
+    base_url: str
+    client: httpx.AsyncClient
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a server wrote of its state. `files` are names inside the folder it was given, sorted."""
+
+    files: tuple[str, ...]
+    #: Tokens of context in it; None = it does not count in tokens.
+    tokens: int | None = None
+
+
+class Saver(Protocol):
+    """Keeps what a model knows of its conversations over an unload."""
+
+    def refuses(self, spec: LaunchSpec) -> str | None:
+        """Return why a state cannot be kept with these settings, in a sentence, or None. Reads files."""
+        ...
+
+    def setup(self, spec: LaunchSpec) -> str:
+        """Return all that a saved state depends on, besides weights and engine build: equal = it may be restored."""
+        ...
+
+    async def save(self, server: Server, folder: Path) -> Saved | None:
+        """Have the state written into `folder`; None = there is nothing to keep. Raises EngineError."""
+        ...
+
+    async def restore(self, server: Server, folder: Path, saved: Saved) -> None:
+        """Have the state in `folder` read by a server that has just become ready. Raises EngineError."""
+        ...
+
+    async def reused(self, server: Server) -> int | None:
+        """Return how many tokens the last request took from what was restored; None = it cannot be told (yet).
+
+        Servers have said that a state was restored, and computed everything anew.
+        """
+        ...
+
+
+class Sleeper(Protocol):
+    """Gives memory back without ending, and takes it again. What it really freed is measured by the caller."""
+
+    async def sleep(self, server: Server) -> None:
+        """Have the memory given back that `server.spec.sleep` is about. Raises EngineError."""
+        ...
+
+    async def wake(self, server: Server) -> None:
+        """Have it take its memory again; it is probed afterwards. Raises EngineError."""
+        ...
+
+
 class Engine(Protocol):
     """How one kind of model server is started, recognised as ready, and read."""
 
     #: The value of `engine:` in a manifest.
     name: str
+    #: What its servers can be.
+    roles: frozenset[Role]
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""
@@ -67,8 +138,15 @@ class Engine(Protocol):
         """Say whether it could start now and how many bytes it would take. Reads files: call it in a worker thread."""
         ...
 
-    def command(self, spec: LaunchSpec, port: int) -> Command:
-        """Return the process to start so that it serves on 127.0.0.1:`port`."""
+    def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
+        """Return the process to start so that it serves on 127.0.0.1:`port`.
+
+        `saves` is the folder for its saved states, absolute, where `spec.saves_state` asks for them.
+        """
+        ...
+
+    def version(self, spec: LaunchSpec) -> str | None:
+        """Return the engine's version as far as files tell it, or None. Reads files; starts nothing."""
         ...
 
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
@@ -117,4 +195,20 @@ class Engine(Protocol):
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Turn the last log lines and the exit status into one sentence, or None if they say nothing known."""
+        ...
+
+    def saver(self, spec: LaunchSpec) -> Saver | None:
+        """Return how its state is kept over an unload, or None where it cannot be."""
+        ...
+
+    def sleeper(self, spec: LaunchSpec) -> Sleeper | None:
+        """Return how it gives memory back without ending, or None where it cannot."""
+        ...
+
+    def has_jobs(self, spec: LaunchSpec) -> bool:
+        """Say whether it goes on working after its answer, so that `jobs` has to be asked."""
+        ...
+
+    async def jobs(self, server: Server) -> int | None:
+        """Return how many jobs it works on or has in line; None = it does not say. Never raises for a dead server."""
         ...

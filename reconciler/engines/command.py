@@ -6,10 +6,11 @@ from pathlib import Path
 
 import httpx
 
-from reconciler.core.launch import LaunchSpec
+from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import api_key, placeholders, programs
+from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe
 from reconciler.engines.command_size import judge
 from reconciler.engines.exits import explain_exit
@@ -26,10 +27,11 @@ def _words(spec: LaunchSpec) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("env", name), value
 
 
-class CommandEngine:
+class CommandEngine(Adapter):
     """Starts what `command:` and `args:` say, and believes the health address."""
 
     name = "command"
+    roles = frozenset(Role)
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""
@@ -80,7 +82,7 @@ class CommandEngine:
         program = spec.command[0]
         return programs.why_not(spec, program) if programs.resolve(spec, program) is None else None
 
-    def command(self, spec: LaunchSpec, port: int) -> Command:
+    def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         """Return the command line with `port` and the other placeholders filled in. No shell sees it."""
         values = {"port": str(port), "model": spec.model}
         if spec.weights is not None:

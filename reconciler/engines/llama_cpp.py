@@ -25,6 +25,7 @@ from reconciler.engines import (
     placeholders,
     programs,
 )
+from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.engines.health import ask_health
 from reconciler.engines.llama_args import RefusedError, SettingsError, read_settings
@@ -81,10 +82,11 @@ def _filled(spec: LaunchSpec, port: int) -> LaunchSpec:
     )
 
 
-class LlamaCpp:
+class LlamaCpp(Adapter):
     """Serves one GGUF file."""
 
     name = "llama.cpp"
+    roles = llama_settings.ROLES
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""
@@ -141,7 +143,7 @@ class LlamaCpp:
                 return f"the embedded llama.cpp server does not take these args: {error}"
         return None
 
-    def command(self, spec: LaunchSpec, port: int) -> Command:
+    def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         """Return the server's command line. Of a setting given twice, the manifest's `args` and `env` rule."""
         spec = _filled(spec, port)
         server = _find_server(spec) or _Server(spec.command or ("llama-server",), embedded=False)

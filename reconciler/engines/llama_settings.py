@@ -1,13 +1,10 @@
 """From a launch to llama.cpp's settings: which flags, which environment, how much context in bytes."""
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import psutil
-
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
-from reconciler.engines import llama_switches, llama_words
+from reconciler.engines import devices, llama_switches, llama_words
 from reconciler.engines.base import Finding
 
 #: Settings that the manager needs to know, so they have keys of their own in the manifest.
@@ -41,7 +38,7 @@ _MOST_SLOTS: Final = 256
 _MOST_TOKENS: Final = 2**31 - 1
 _VECTORS: Final = (Role.EMBEDDING, Role.RERANK)
 #: What a llama.cpp server can be.
-_ROLES: Final = (Role.CHAT, Role.COMPLETION, Role.VISION, Role.EMBEDDING, Role.RERANK)
+ROLES: Final = frozenset({Role.CHAT, Role.COMPLETION, Role.VISION, Role.EMBEDDING, Role.RERANK})
 #: An embedding's input must fit one physical batch. Larger batches cost compute buffers, so there is a bound.
 _LEAST_BATCH: Final = 512
 _MOST_BATCH: Final = 8192
@@ -61,9 +58,9 @@ def check(spec: LaunchSpec) -> tuple[Finding, ...]:
     findings += _owned(("command",), llama_words.server_words(spec.command))
     findings += _owned(("args",), spec.args)
     findings += _unclear(spec)
-    if spec.role not in _ROLES:
+    if spec.role not in ROLES:
         message = f"a llama.cpp server is no {spec.role.value} model"
-        hint = f"one of {', '.join(_ROLES)}; or `engine: command` with a program that is one"
+        hint = f"one of {', '.join(sorted(ROLES))}; or `engine: command` with a program that is one"
         findings.append(Finding(("role",), message, hint))
     if spec.cache_type not in _CACHE_TYPES:
         message = f"{spec.cache_type!r} is not a cache type"
@@ -98,17 +95,10 @@ def stated_context_bytes(spec: LaunchSpec, tokens: int | None) -> int | None:
     return spec.context_bytes_per_token * tokens
 
 
-def threads() -> int:
-    """Return how many threads a model computes with: the physical cores this process may use."""
-    # Two threads on one core slow a matrix product down; more threads than cores stop it.
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(usable, psutil.cpu_count(logical=False) or usable))
-
-
 def flags(spec: LaunchSpec, port: int) -> list[str]:
     """Return the flags every build of the server has."""
     result = ["-m", spec.weights or "", "--host", "127.0.0.1", "--port", str(port), "-a", spec.model]
-    result += ["-np", str(spec.slots), "-t", str(threads())]
+    result += ["-np", str(spec.slots), "-t", str(devices.threads(spec))]
     if spec.context_tokens is not None:
         # The server divides its context among the slots.
         result += ["-c", str(spec.context_tokens * spec.slots)]

@@ -31,6 +31,8 @@ class Host:
     def __init__(self, state_dir: Path, owner: str, *, log_cap: int = LOG_CAP) -> None:
         self.owner = owner
         self.logs = Logs(state_dir / "logs", log_cap)
+        #: Where saved states of models lie; made when it is needed.
+        self.states = state_dir / "states"
         self._exits = Exits()
         self._hidden: frozenset[str] = frozenset()
 

@@ -7,6 +7,7 @@ from reconciler.core.types import ModelSpec, Residency
 from reconciler.leases import LeaseBook
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
+from reconciler.loop.states import States
 from reconciler.manifest import Applied, ManifestError
 from reconciler.store import AsyncStore, StoreError
 
@@ -24,6 +25,7 @@ class Desired:
         book: LeaseBook,
         ports: Callable[[tuple[int, int]], None],
         hide: Callable[[tuple[str, ...]], None],
+        states: States,
     ) -> None:
         self.applied = applied
         #: What was wrong with a newer manifest, a line each; empty = the newest is in force.
@@ -34,6 +36,7 @@ class Desired:
         self._store, self._keeper, self._journal, self._book = store, keeper, journal, book
         self._ports = ports
         self._hide = hide
+        self._states = states
 
     def leave(self, reading: Applied | ManifestError) -> None:
         """Leave a new reading of the manifest."""
@@ -56,6 +59,7 @@ class Desired:
         self._known |= {m.name: m for m in applied.manifest.models}
         self._ports(applied.ports)
         self._hide(applied.gateway.key_variables)
+        self._states.use(applied.states, applied.state_disk)
         transient = [m.name for m in applied.manifest.models if m.residency is Residency.TRANSIENT]
         limits = {name: limit.queue for name, limit in applied.limits.items()}
         gates = {name: gate.limit for name, gate in applied.gateway.gates.items()}

@@ -105,6 +105,7 @@ class Evictor:
                 self._hands.launches.unserve(launch)
                 self._hands.launches.unloaded(launch.model, rests=action.reason in RESTING)
                 await self._close_upstream(launch.model)
+                await self._hands.states.save(launch)
             launch.stopping = True
             self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
             event = await self._hands.end(

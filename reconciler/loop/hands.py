@@ -15,6 +15,7 @@ from reconciler.leases import LeaseBook
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.observe import Observer
+from reconciler.loop.states import States
 from reconciler.store import AsyncStore
 
 #: Grace of a process that is ended because it never became ready, or because the user is in a hurry.
@@ -45,6 +46,7 @@ class Hands:
         book: LeaseBook,
         launches: Launches,
         observer: Observer,
+        states: States,
         clock: Callable[[], float] = time.monotonic,
         changed: Callable[[], None],
     ) -> None:
@@ -54,6 +56,7 @@ class Hands:
         self.book = book
         self.launches = launches
         self.observer = observer
+        self.states = states
         self.clock = clock
         self.changed = changed
         self.progress: Progress | None = None

@@ -114,7 +114,8 @@ class Loader:
             await self._hands.store.put_launch(record)
         except StoreError as error:
             raise LoadError(str(error)) from error
-        command = registry.get(spec.engine).command(spec, port)
+        saves = await anyio.to_thread.run_sync(self._hands.states.folder, spec)
+        command = registry.get(spec.engine).command(spec, port, saves)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):
             try:
@@ -191,6 +192,7 @@ class Loader:
         """
         with anyio.CancelScope(shield=True):
             launch.ready, launch.loaded_at = True, self._hands.clock()
+            await self._hands.states.restore(launch)
             await self.serve(launch, spec)
             await self._hands.keeper.keep(self._hands.store.put_launch(_record(launch)))
             await anyio.to_thread.run_sync(self._hands.host.serving, launch.process, launch.id)

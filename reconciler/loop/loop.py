@@ -41,6 +41,7 @@ from reconciler.loop.observe import Observer
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import once_ready, refusals
 from reconciler.loop.slot import Slot
+from reconciler.loop.states import States
 from reconciler.manifest import Applied, ManifestError
 from reconciler.memory.probe import MachineProbe
 from reconciler.store import AsyncStore
@@ -101,6 +102,7 @@ class Loop:
         self._ledger = Ledger(store, self._keeper)
         self._journal = Journal(store, self._keeper, self._ledger)
         self._publisher = Publisher(board, host.logs)
+        self._states = States(host.states)
         self._hands = Hands(
             host=host,
             store=store,
@@ -108,6 +110,7 @@ class Loop:
             book=book,
             launches=self._launches,
             observer=self._observer,
+            states=self._states,
             clock=clock,
             changed=self.wake,
         )
@@ -121,6 +124,7 @@ class Loop:
             book=book,
             ports=self._loader.use_ports,
             hide=host.hide,
+            states=self._states,
         )
         self._drains = Drains()
         self._slot = Slot(self.wake, self._observer.available)

@@ -167,6 +167,20 @@ class Virtual:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSettings:
+    """How the state of one model is kept over an unload."""
+
+    #: Addresses of the user's for saving and for restoring: a path on the model's server, or a whole URL. None = the
+    #: engine knows how.
+    save: str | None = None
+    load: str | None = None
+    #: Seconds each of them may take.
+    timeout: float = 10.0
+    #: Bytes on disk at most; None = what all may have together.
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Where the manifest came from."""
 
@@ -198,3 +212,7 @@ class Applied:
     virtual: Mapping[str, Virtual] = field(default_factory=dict)
     #: Things worth saying that are no errors.
     warnings: tuple[str, ...] = ()
+    #: Models whose state is kept while they are not in memory.
+    states: Mapping[str, StateSettings] = field(default_factory=dict)
+    #: Bytes that all saved states may take together.
+    state_disk: int = 10 << 30

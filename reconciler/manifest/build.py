@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.launch import Batching, Device, LaunchSpec, LoraAdapter, Sleep, launch_digest
 from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, ModelSpec
 from reconciler.leases import QueueLimits
@@ -21,6 +21,7 @@ from reconciler.manifest.applied import (
     GatewaySettings,
     RequestLimits,
     Rule,
+    StateSettings,
     Virtual,
     When,
 )
@@ -47,11 +48,21 @@ def build_launch(name: str, model: Model, directory: Path) -> LaunchSpec:
         load_mode=model.memory.mode,
         cwd=_absolute(model.cwd or ".", directory),
         # Where a manifest lies is no setting of an engine that is told absolute paths.
-        cwd_matters=model.cwd is not None or model.engine == "command",
+        cwd_matters=model.cwd is not None or model.engine in ("command", "python"),
         env=tuple(sorted(model.env.items())),
         args=model.args,
         port=model.port,
         health_path=model.health,
+        entry=model.entry,
+        python=_absolute(model.python, directory) if model.python else None,
+        projector=_absolute(model.projector, directory) if model.projector else None,
+        adapters=tuple(LoraAdapter(_absolute(a.path, directory), a.scale) for a in model.adapters),
+        draft=_absolute(model.draft, directory) if model.draft else None,
+        device=Device(model.device.gpus, model.device.cpus, model.device.nice, model.device.threads),
+        allocator_limit=model.memory.limit,
+        batch=Batching(model.batch.max, model.batch.wait),
+        saves_state=model.state.save is True,
+        sleep=model.sleep,
     )
 
 
@@ -85,7 +96,25 @@ def build_spec(name: str, model: Model, launch: LaunchSpec) -> ModelSpec:
         drain_timeout=model.timeouts.drain,
         stop_grace=model.timeouts.stop,
         reload_after=model.reload_after,
+        sleeps=launch.sleep is not Sleep.OFF,
+        restart_after=model.restart.after,
+        restart_requests=model.restart.requests,
+        restart_growth=model.restart.growth,
     )
+
+
+def build_states(document: Document) -> dict[str, StateSettings]:
+    """Return, for each model whose state is kept while it is not in memory, how."""
+    return {
+        name: StateSettings(
+            save=model.state.save if isinstance(model.state.save, str) else None,
+            load=model.state.load,
+            timeout=model.state.timeout,
+            most=model.state.max,
+        )
+        for name, model in sorted(document.models.items())
+        if model.state.save is not False or model.state.load is not None
+    }
 
 
 def build_limits(model: Model, routes: Mapping[str, str]) -> RequestLimits:

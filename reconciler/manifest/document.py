@@ -7,8 +7,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from reconciler.manifest import engine_fields as e
 from reconciler.manifest import fields as f
 from reconciler.manifest import gateway_fields as g
+from reconciler.manifest.engine_parts import AdapterPart, BatchPart, DevicePart, RestartPart, StatePart
 from reconciler.manifest.gateway_part import Gateway
 from reconciler.manifest.parts import Part, written
 from reconciler.manifest.virtual_part import VirtualModel
@@ -65,6 +67,10 @@ class Machine(Part):
         description="What is done when the machine's memory fills up, whoever fills it. Apply at once.",
     )
     swap: SwapLimits = Field(default_factory=SwapLimits, description="When swapping evicts. Applies at once.")
+    state_disk: f.Size = written(
+        "10GiB",
+        description="Disk that saved states of models may take together; the oldest go first. Applies at once.",
+    )
     ports: f.Ports = written(
         "18100-18199",
         description="First and last port that models without a `port` of their own may be given. "
@@ -117,6 +123,11 @@ class ModelMemory(Part):
         "auto",
         description="How the weights come into memory: mapped (`mmap`), mapped and locked (`mlock`), read (`none`), or "
         "what the engine prefers (`auto`). A change restarts the model.",
+    )
+    limit: e.SizeOrNone = written(
+        "none",
+        description="Bytes that the framework's own allocator may hold (MPS and CUDA caches of PyTorch), or `none`. "
+        "A change restarts the model.",
     )
 
 
@@ -202,6 +213,26 @@ class Shared(Part):
     )
     queue: Queue = Field(default_factory=Queue, description="How requests wait for the model.")
     timeouts: Timeouts = Field(default_factory=Timeouts, description="Deadlines.")
+    device: DevicePart = Field(default_factory=DevicePart, description="Where the model computes.")
+    batch: BatchPart = Field(
+        default_factory=BatchPart, description="How a Python worker puts small requests together."
+    )
+    state: StatePart = Field(
+        default_factory=StatePart, description="What is kept of its state while it is not in memory."
+    )
+    sleep: e.SleepField = written(
+        "off",
+        description="What an eviction leaves of it, where its engine can give memory back without ending: nothing "
+        "(off), the process and what makes waking fast (light), the process alone (deep). A change restarts it.",
+    )
+    restart: RestartPart = Field(
+        default_factory=RestartPart, description="When it is replaced by a fresh process, once it is idle."
+    )
+    python: f.PathText | None = Field(
+        default=None,
+        description="The virtual environment of a Python engine: its folder, or its interpreter, relative to this "
+        "file. Default: the one reconcile runs in, and PATH. A change restarts the model.",
+    )
     env: dict[f.EnvName, str] = Field(
         default_factory=dict,
         repr=False,
@@ -232,8 +263,8 @@ class Model(Shared):
 
     engine: f.Text = Field(
         DEFAULT_ENGINE,
-        description="What serves the model: `llama.cpp`, or `command` for any program that serves HTTP. "
-        "A change restarts it.",
+        description="What serves the model: `llama.cpp`, `python` for a class of yours, `command` for any program that "
+        "serves HTTP, or another of the engines in docs/engines.md. A change restarts it.",
     )
     command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = Field(
         default=None,
@@ -244,6 +275,25 @@ class Model(Shared):
     )
     weights: f.PathText | None = Field(
         default=None, description="The model file, relative to this file. A change restarts the model."
+    )
+    entry: e.Entry | None = Field(
+        default=None,
+        description="The class that engine `python` serves, as package.module:Class; `cwd` is searched first. "
+        "A change restarts the model.",
+    )
+    projector: f.PathText | None = Field(
+        default=None,
+        description="The file that lets a model see or hear (`mmproj`), relative to this file. A change restarts it.",
+    )
+    adapters: tuple[AdapterPart, ...] = Field(
+        default=(),
+        strict=False,
+        description="Low-rank adapters (LoRA) on top of the weights. A change restarts the model.",
+    )
+    draft: f.PathText | None = Field(
+        default=None,
+        description="The weights of a small model that guesses ahead (speculative decoding), relative to this file. "
+        "A change restarts the model.",
     )
     aliases: f.Texts = Field(default=(), description="Further names clients may use. Applies at once.")
     port: f.Port | None = Field(

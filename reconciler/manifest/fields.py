@@ -224,7 +224,7 @@ def matching(
     return read
 
 
-def _schema(**parts: Any) -> WithJsonSchema:
+def schema(**parts: Any) -> WithJsonSchema:
     return WithJsonSchema(parts)
 
 
@@ -241,55 +241,55 @@ _DURATION_PARTS: list[dict[str, Any]] = [
 
 Size = Annotated[int, PlainValidator(size), WithJsonSchema(_SIZE_SCHEMA)]
 SizeOrAuto = Annotated[
-    int | None, PlainValidator(_or_auto(size)), _schema(anyOf=[{"const": "auto"}, *_SIZE_SCHEMA["anyOf"]])
+    int | None, PlainValidator(_or_auto(size)), schema(anyOf=[{"const": "auto"}, *_SIZE_SCHEMA["anyOf"]])
 ]
 MemoryOrAuto = Annotated[
     int | None,
     PlainValidator(_or_auto(_positive_size)),
-    _schema(anyOf=[{"const": "auto"}, *_SIZE_SCHEMA["anyOf"]]),
+    schema(anyOf=[{"const": "auto"}, *_SIZE_SCHEMA["anyOf"]]),
 ]
 MemoryOrNever = Annotated[
     int | None,
     PlainValidator(lambda value: None if value == "never" else size(value)),
-    _schema(anyOf=[{"const": "never"}, *_SIZE_SCHEMA["anyOf"]]),
+    schema(anyOf=[{"const": "never"}, *_SIZE_SCHEMA["anyOf"]]),
 ]
 Reserve = Annotated[
     float | int,
     PlainValidator(_reserve),
-    _schema(anyOf=[{"type": "string", "pattern": sizes.PERCENT_PATTERN}, *_SIZE_SCHEMA["anyOf"]]),
+    schema(anyOf=[{"type": "string", "pattern": sizes.PERCENT_PATTERN}, *_SIZE_SCHEMA["anyOf"]]),
 ]
-Share = Annotated[float, PlainValidator(_share), _schema(type="string", pattern=sizes.PERCENT_PATTERN)]
-Duration = Annotated[float, PlainValidator(_positive_duration), _schema(anyOf=_DURATION_PARTS)]
-Window = Annotated[float, PlainValidator(_window), _schema(anyOf=_DURATION_PARTS)]
-DurationOrZero = Annotated[float, PlainValidator(_duration), _schema(anyOf=_DURATION_PARTS)]
+Share = Annotated[float, PlainValidator(_share), schema(type="string", pattern=sizes.PERCENT_PATTERN)]
+Duration = Annotated[float, PlainValidator(_positive_duration), schema(anyOf=_DURATION_PARTS)]
+Window = Annotated[float, PlainValidator(_window), schema(anyOf=_DURATION_PARTS)]
+DurationOrZero = Annotated[float, PlainValidator(_duration), schema(anyOf=_DURATION_PARTS)]
 IdleTime = Annotated[
-    float | None, PlainValidator(_idle), _schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
+    float | None, PlainValidator(_idle), schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
 ]
 #: `never` is infinite: the wait has no end of its own.
-Patience = Annotated[float, PlainValidator(_patience), _schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])]
+Patience = Annotated[float, PlainValidator(_patience), schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])]
 TimeLimit = Annotated[
-    float | None, PlainValidator(_limit), _schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
+    float | None, PlainValidator(_limit), schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
 ]
 Priority = Annotated[
     int,
     PlainValidator(priority),
-    _schema(
+    schema(
         anyOf=[
             {"enum": list(PRIORITIES)},
             {"type": "integer", "minimum": -PRIORITY_LIMIT, "maximum": PRIORITY_LIMIT},
         ]
     ),
 ]
-RoleField = Annotated[Role, PlainValidator(choice(Role)), _schema(enum=[r.value for r in Role])]
+RoleField = Annotated[Role, PlainValidator(choice(Role)), schema(enum=[r.value for r in Role])]
 ResidencyField = Annotated[
-    Residency, PlainValidator(choice(Residency)), _schema(enum=[r.value for r in Residency])
+    Residency, PlainValidator(choice(Residency)), schema(enum=[r.value for r in Residency])
 ]
 PreemptField = Annotated[
-    MayPreempt, PlainValidator(choice(MayPreempt)), _schema(enum=[m.value for m in MayPreempt])
+    MayPreempt, PlainValidator(choice(MayPreempt)), schema(enum=[m.value for m in MayPreempt])
 ]
-ModeField = Annotated[LoadMode, PlainValidator(choice(LoadMode)), _schema(enum=[m.value for m in LoadMode])]
-Ports = Annotated[tuple[int, int], PlainValidator(_ports), _schema(type="string", pattern=PORTS_PATTERN)]
-Listen = Annotated[tuple[str, int], PlainValidator(_listen), _schema(type="string", pattern=LISTEN_PATTERN)]
+ModeField = Annotated[LoadMode, PlainValidator(choice(LoadMode)), schema(enum=[m.value for m in LoadMode])]
+Ports = Annotated[tuple[int, int], PlainValidator(_ports), schema(type="string", pattern=PORTS_PATTERN)]
+Listen = Annotated[tuple[str, int], PlainValidator(_listen), schema(type="string", pattern=LISTEN_PATTERN)]
 Count = Annotated[int, Field(ge=1, le=1 << 40), BeforeValidator(digits)]
 CountOrZero = Annotated[int, Field(ge=0, le=1 << 40), BeforeValidator(digits)]
 Port = Annotated[int, Field(ge=1, le=65535), BeforeValidator(digits)]
@@ -306,21 +306,21 @@ PathText = Annotated[
             "write an absolute path or one relative to this file; ${env:HOME} stands for the home directory",
         )
     ),
-    _schema(type="string", pattern=PATH_PATTERN),
+    schema(type="string", pattern=PATH_PATTERN),
 ]
 Origin = Annotated[
     str,
     PlainValidator(
         matching(ORIGIN_PATTERN, "origin", "is not an origin", "write it as browsers do: https://example.org")
     ),
-    _schema(type="string", pattern=ORIGIN_PATTERN),
+    schema(type="string", pattern=ORIGIN_PATTERN),
 ]
 HostName = Annotated[
     str,
     PlainValidator(
         matching(HOST_PATTERN, "host", "is not a host name", "write the name alone, without scheme and port")
     ),
-    _schema(type="string", pattern=HOST_PATTERN),
+    schema(type="string", pattern=HOST_PATTERN),
 ]
 ApiKey = Annotated[
     str,
@@ -333,5 +333,5 @@ ApiKey = Annotated[
             secret=True,
         )
     ),
-    _schema(type="string", pattern=KEY_PATTERN),
+    schema(type="string", pattern=KEY_PATTERN),
 ]

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from reconciler.core.launch import Role
 from reconciler.manifest.applied import Overflow, Scope, Strategy
-from reconciler.manifest.fields import choice, digits, matching, refuse, shown, size
+from reconciler.manifest.fields import choice, digits, matching, refuse, schema, shown, size
 from reconciler.manifest.scalars import NOTHING, Expanded
 
 #: Bytes: less would refuse ordinary requests, more would hold too much of a machine's memory for one of them.
@@ -84,10 +84,6 @@ def or_nothing(value: object) -> object:
     return None if value is NOTHING else value
 
 
-def _schema(**parts: Any) -> WithJsonSchema:
-    return WithJsonSchema(parts)
-
-
 def header_name(value: object) -> str:
     """Return the name of a header in lower case."""
     if isinstance(value, str) and re.fullmatch(HEADER_PATTERN, value):
@@ -111,12 +107,12 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 Concurrency = Annotated[
     int | None,
     PlainValidator(_auto_count),
-    _schema(anyOf=[{"const": "auto"}, {"type": "integer", "minimum": 1}]),
+    schema(anyOf=[{"const": "auto"}, {"type": "integer", "minimum": 1}]),
 ]
 Gates = Annotated[
     tuple[str, ...] | None,
     PlainValidator(_gates),
-    _schema(
+    schema(
         anyOf=[
             {"type": "string", "minLength": 1},
             {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
@@ -133,7 +129,7 @@ GateName = Annotated[
             "letters, digits, dots, dashes; `none` and `auto` have a meaning of their own",
         )
     ),
-    _schema(type="string", pattern=GATE_PATTERN),
+    schema(type="string", pattern=GATE_PATTERN),
 ]
 KeyName = Annotated[
     str,
@@ -146,7 +142,7 @@ KeyName = Annotated[
             secret=True,
         )
     ),
-    _schema(type="string", pattern=KEY_NAME_PATTERN),
+    schema(type="string", pattern=KEY_NAME_PATTERN),
 ]
 Variable = Annotated[
     str,
@@ -155,15 +151,15 @@ Variable = Annotated[
             VARIABLE_PATTERN, "env-name", "is not the name of a variable", "write it without $ and braces"
         )
     ),
-    _schema(type="string", pattern=VARIABLE_PATTERN),
+    schema(type="string", pattern=VARIABLE_PATTERN),
 ]
-ScopeField = Annotated[Scope, PlainValidator(choice(Scope)), _schema(enum=[s.value for s in Scope])]
+ScopeField = Annotated[Scope, PlainValidator(choice(Scope)), schema(enum=[s.value for s in Scope])]
 OverflowField = Annotated[
-    Overflow, PlainValidator(choice(Overflow)), _schema(enum=[o.value for o in Overflow])
+    Overflow, PlainValidator(choice(Overflow)), schema(enum=[o.value for o in Overflow])
 ]
 StrategyField = Annotated[
-    Strategy, PlainValidator(choice(Strategy)), _schema(enum=[s.value for s in Strategy])
+    Strategy, PlainValidator(choice(Strategy)), schema(enum=[s.value for s in Strategy])
 ]
-AskedRole = Annotated[Role, PlainValidator(_asked_role), _schema(enum=[r.value for r in ASKED_FOR])]
-HeaderName = Annotated[str, PlainValidator(header_name), _schema(type="string", pattern=HEADER_PATTERN)]
+AskedRole = Annotated[Role, PlainValidator(_asked_role), schema(enum=[r.value for r in ASKED_FOR])]
+HeaderName = Annotated[str, PlainValidator(header_name), schema(type="string", pattern=HEADER_PATTERN)]
 HeaderValue = Annotated[str | None, BeforeValidator(or_nothing)]

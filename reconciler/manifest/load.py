@@ -86,6 +86,8 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
         digest=build.content_digest(document, content.files[0].directory, gateway, virtual),
         source=source,
         virtual=virtual,
+        states=build.build_states(document),
+        state_disk=document.machine.state_disk,
         warnings=(*too_large(document), *unlimited(document, root)),
     )
 

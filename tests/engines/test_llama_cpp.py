@@ -12,7 +12,7 @@ import pytest
 import raw_gguf
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.types import Reason
-from reconciler.engines import llama_settings, registry
+from reconciler.engines import devices, registry
 from reconciler.engines.base import Readiness
 from reconciler.host.spawn import child_environment
 from tiny_gguf import write_llama
@@ -33,7 +33,7 @@ OPTIONS = (
     "--offline",
     "--no-warmup",
 )
-THREADS = str(llama_settings.threads())
+THREADS = str(devices.threads(LaunchSpec("m", "llama.cpp")))
 
 
 @pytest.fixture(autouse=True)

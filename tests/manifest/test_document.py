@@ -171,7 +171,7 @@ def one(line: str) -> str:
         ("cmd: x", "unknown-key", "did you mean command?"),
         ("name: x", "unknown-key", "the key above it"),
         ("preload: true", "unknown-key", "residency: warm"),
-        ("zzz: 1", "unknown-key", "known here: aliases, args, "),
+        ("zzz: 1", "unknown-key", "known here: adapters, aliases, "),
         ("health: ready", "pattern", ""),
     ],
 )

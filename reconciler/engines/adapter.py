@@ -1,0 +1,217 @@
+"""What most engines have in common: an adapter states what is its own as attributes, and overrides what differs.
+
+A whole engine is then a class of some fifty lines; docs/engines.md shows one being made.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+import httpx
+
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.memory import Said
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import api_key, devices, failures, placeholders, python_env
+from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver, Server, Sleeper
+from reconciler.engines.health import ask_health
+from reconciler.engines.proof import OPENAI_CALLS, Call, prove
+from reconciler.engines.weights import look_at
+
+#: Nothing is looked up on the network, and nobody is told of what we do.
+OFFLINE: Final = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+}
+_GENERATION: Final = frozenset({"/v1/chat/completions", "/v1/completions"})
+#: OpenAI's paths by role.
+OPENAI_ROUTES: Final[Mapping[Role, frozenset[str]]] = {
+    Role.CHAT: _GENERATION,
+    Role.COMPLETION: frozenset({"/v1/completions"}),
+    Role.VISION: _GENERATION,
+    Role.EMBEDDING: frozenset({"/v1/embeddings"}),
+    Role.RERANK: frozenset({"/v1/rerank"}),
+    Role.ASR: frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"}),
+    Role.TTS: frozenset({"/v1/audio/speech"}),
+    Role.IMAGE: frozenset({"/v1/images/generations"}),
+}
+
+
+class Adapter:
+    """An `Engine` made of data; see `reconciler.engines.base.Engine` for what each method is asked."""
+
+    name: str
+    roles: frozenset[Role]
+    #: The Python distribution whose version is the engine's, or "".
+    distribution: str = ""
+    #: Beginnings of the versions this adapter was checked with; () = it does not depend on them.
+    checked: tuple[str, ...] = ()
+    #: Whether a model has weights: without, `weights:` is refused if this is None, asked for if it is True.
+    weights: bool | None = True
+    health: str = "/health"
+    calls: Mapping[Role, Call] = OPENAI_CALLS
+    routes: Mapping[Role, frozenset[str]] = OPENAI_ROUTES
+    #: Flags that are settings of the manifest -> the key they have there.
+    owned: Mapping[str, str] = {}
+    known_failures: tuple[failures.Known, ...] = ()
+    #: Beginnings of variables that would decide what we decide, if they were inherited.
+    not_inherited: tuple[str, ...] = ()
+    #: Said where the program is missing: how to get it.
+    install: str = ""
+
+    # -- what an adapter overrides ---------------------------------------------------------------------------------
+
+    def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:
+        """Return the first words of the command line, or None if the program is not there. Reads the file system."""
+        raise NotImplementedError
+
+    def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
+        """Return what follows the program; the manifest's `args` come behind it."""
+        raise NotImplementedError
+
+    def environment(self, spec: LaunchSpec) -> dict[str, str]:
+        """Return variables besides those for devices and threads; the manifest's `env` rules."""
+        return dict(OFFLINE)
+
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield what is wrong with the settings, besides what all adapters check. Reads no file."""
+        return iter(())
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return what the weights say of the size; called when everything needed is there. Reads files."""
+        return look_at(spec)
+
+    # -- what all do alike -----------------------------------------------------------------------------------------
+
+    def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
+        """Return what is wrong with the settings themselves; reads no file."""
+        findings = []
+        if spec.role not in self.roles:
+            roles = ", ".join(sorted(self.roles))
+            findings.append(
+                Finding(("role",), f"{self.name} is no {spec.role.value} server", f"one of {roles}")
+            )
+        if self.weights and spec.weights is None:
+            findings.append(Finding(("weights",), "this engine needs weights", "weights: path/to/model"))
+        for word in (*spec.command[1:], *spec.args):
+            if key := self.owned.get(word.partition("=")[0]):
+                message = f"{word.partition('=')[0]} cannot be given here"
+                findings.append(Finding(("args",), message, f"it is stated as `{key}`"))
+        return (*findings, *self.settings(spec))
+
+    def preflight(self, spec: LaunchSpec) -> Preflight:
+        """Say whether program and weights are there, and how many bytes it takes once loaded. Reads files."""
+        if problem := self._problem(spec):
+            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
+        found = self.sized(spec)
+        version = self.version(spec)
+        build = f"{self.name} {version}" if version else self.name
+        return replace(found, build=found.build or build, notes=(*found.notes, *self._notes(version)))
+
+    def _problem(self, spec: LaunchSpec) -> str | None:
+        if not Path(spec.cwd).is_dir():
+            return f"the working directory {spec.cwd} does not exist"
+        if spec.python is not None and python_env.interpreter(spec) is None:
+            return python_env.why_no_interpreter(spec)
+        if self.program(spec) is None:
+            return f"its server is not installed: {self.install}"
+        return None
+
+    def _notes(self, version: str | None) -> Iterator[str]:
+        if not self.checked:
+            return
+        tried = ", ".join(self.checked)
+        if version is None:
+            yield f"the version of {self.name} cannot be told; this was checked with {tried}"
+        elif not any(version == one or version.startswith(f"{one}.") for one in self.checked):
+            yield f"{self.name} {version} is not a version this was checked with ({tried}); its flags may differ"
+
+    def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
+        """Return the server's command line. Of a setting given twice, the manifest's `args` and `env` rule."""
+        values = {"port": str(port), "model": spec.model, "weights": spec.weights or ""}
+        program = self.program(spec) or (self.name,)
+        own = {name: placeholders.fill(value, values) for name, value in spec.env}
+        args = [placeholders.fill(word, values) for word in spec.args]
+        return Command(
+            (*program, *self.arguments(spec, port), *args),
+            spec.cwd,
+            {
+                **devices.gpu_variables(spec),
+                **devices.thread_variables(spec),
+                **self.environment(spec),
+                **own,
+            },
+            without=self.not_inherited,
+            cpus=spec.device.cpus,
+            nice=spec.device.nice,
+        )
+
+    async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        """Ask the health address; once it says yes, let the model do the smallest piece of work."""
+        key = await anyio.to_thread.run_sync(self.api_key, spec)
+        health = await ask_health(base_url, self.health, client, key)
+        call = self.calls.get(spec.role)
+        if health.readiness is not Readiness.READY or call is None:
+            return health
+        return await prove(call, self.upstream_model(spec) or spec.model, base_url, client, key)
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        """Return None: the client's name is passed on."""
+        return None
+
+    def api_key(self, spec: LaunchSpec) -> str | None:
+        """Return what `--api-key`, or a variable that known servers read, states."""
+        return api_key.of(spec)
+
+    def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
+        """Return the paths that answer for the model's role."""
+        return self.routes.get(spec.role, frozenset())
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return None: the server knows best."""
+        return None
+
+    async def count_tokens(
+        self,
+        spec: LaunchSpec,
+        base_url: str,
+        path: str,
+        body: Mapping[str, object],
+        client: httpx.AsyncClient,
+    ) -> int | None:
+        """Return None: it cannot count."""
+        return None
+
+    def said(self, log: str) -> Said | None:
+        """Return None: its log tells nothing of its size."""
+        return None
+
+    def explain(self, log_tail: str, exit_status: int | None) -> str | None:
+        """Return the known failure the log or the exit status tells of."""
+        return failures.explain(log_tail, exit_status, self.known_failures)
+
+    def version(self, spec: LaunchSpec) -> str | None:
+        """Return the version of the package it comes with."""
+        if not self.distribution or not (program := self.program(spec)):
+            return None
+        return python_env.dist_version(Path(program[0]), self.distribution)
+
+    def saver(self, spec: LaunchSpec) -> Saver | None:
+        """Return None: its state ends with it."""
+        return None
+
+    def sleeper(self, spec: LaunchSpec) -> Sleeper | None:
+        """Return None: its memory comes back when it ends."""
+        return None
+
+    def has_jobs(self, spec: LaunchSpec) -> bool:
+        """Say no: when it has answered, it is done."""
+        return False
+
+    async def jobs(self, server: Server) -> int | None:
+        """Return None: nothing is asked of it."""
+        return None

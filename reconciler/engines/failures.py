@@ -1,0 +1,56 @@
+"""What the last words of servers mean that many share: Python, torch, CUDA, Metal. An adapter puts its own before."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from reconciler.engines.exits import explain_exit
+
+#: A pattern and the sentence it stands for; `{0}` is its first group.
+Known = tuple[re.Pattern[str], str]
+
+
+def known(*pairs: tuple[str, str]) -> tuple[Known, ...]:
+    """Return patterns ready to be searched for, in the order they are given: the more specific first."""
+    return tuple((re.compile(pattern, re.IGNORECASE), sentence) for pattern, sentence in pairs)
+
+
+COMMON: Final = known(
+    (
+        r"MPS backend out of memory[^\n]*",
+        "Metal has not enough memory: lower the context or memory.limit, or evict others",
+    ),
+    (
+        r"(?:CUDA|HIP|ROCm|XPU)[^\n]*out of memory|OutOfMemoryError",
+        "the GPU has not enough memory: lower the context, or give the model another device",
+    ),
+    (
+        r"std::bad_alloc|cannot allocate memory|DefaultCPUAllocator: [^\n]*memory|\bMemoryError\b",
+        "there was not enough memory",
+    ),
+    (r"address already in use|\[Errno (?:48|98)\]", "its port is taken by another process"),
+    (
+        r"No module named '?([\w.]+)",
+        "the Python package {0} is not installed in its environment (`python:` names the environment)",
+    ),
+    (
+        r"Repo id must be|is not a (?:local folder|valid model identifier)|LocalEntryNotFoundError|HFValidationError",
+        "the weights are not where they were said to be: it took the path for the name of a model on the Hub",
+    ),
+    (r"SafetensorError: ([^\n]*)|Error while deserializing header[^\n]*", "a weights file is damaged"),
+    (r"No space left on device", "the disk is full"),
+    (r"error: unrecognized arguments: ([^\n]*)|no such option:? (\S+)", "it does not know the flag {0}"),
+    (r"No CUDA GPUs are available|no NVIDIA driver", "there is no NVIDIA GPU that it can use"),
+)
+
+
+def explain(log_tail: str, exit_status: int | None, own: Iterable[Known] = ()) -> str | None:
+    """Return one sentence on a failure, or None if neither log nor exit status say anything known.
+
+    `own` are an adapter's patterns: they come before those that all share.
+    """
+    for pattern, sentence in (*own, *COMMON):
+        if found := pattern.search(log_tail):
+            groups = [group for group in found.groups() if group]
+            return sentence.format(*groups) if groups or "{" not in sentence else sentence.format(found[0])
+    return explain_exit(exit_status)

@@ -1,0 +1,98 @@
+"""The tiny real calls that prove a server works: one token, one vector, one score, a moment of silence."""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from reconciler.core.launch import Role
+from reconciler.engines import api_key
+from reconciler.engines.base import Probe, Readiness
+from reconciler.engines.health import unreachable
+
+#: Seconds one call may take. A large model reads all its weights from disk for it.
+CALL_TIMEOUT: Final = 120.0
+
+
+def silence(seconds: float = 0.1, rate: int = 16_000) -> bytes:
+    """Return a WAV file of silence: 16 bits, one channel."""
+    data = bytes(2 * int(seconds * rate))
+    head = struct.pack(
+        "<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16,
+        b"data", len(data),
+    )  # fmt: skip
+    return head + data
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: JSON, or a form where `files` is given. `${model}` in a text value is the name the server wants."""
+
+    path: str
+    body: Mapping[str, object] = field(default_factory=dict)
+    #: Field -> file name and content.
+    files: Mapping[str, tuple[str, bytes]] | None = None
+
+    def named(self, model: str) -> dict[str, Any]:
+        """Return the body with the model's name filled in."""
+        return {key: model if value == "${model}" else value for key, value in self.body.items()}
+
+
+#: OpenAI's shapes, which most servers speak.
+OPENAI_CALLS: Final[Mapping[Role, Call]] = {
+    Role.CHAT: Call(
+        "/v1/chat/completions",
+        {"model": "${model}", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
+    ),
+    Role.COMPLETION: Call("/v1/completions", {"model": "${model}", "prompt": "a", "max_tokens": 1}),
+    Role.VISION: Call(
+        "/v1/chat/completions",
+        {"model": "${model}", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1},
+    ),
+    Role.EMBEDDING: Call("/v1/embeddings", {"model": "${model}", "input": "a"}),
+    Role.RERANK: Call("/v1/rerank", {"model": "${model}", "query": "a", "documents": ["a"]}),
+    Role.ASR: Call("/v1/audio/transcriptions", {"model": "${model}"}, {"file": ("a.wav", silence())}),
+    Role.TTS: Call("/v1/audio/speech", {"model": "${model}", "input": "a"}),
+}
+
+
+async def prove(call: Call, model: str, base_url: str, client: httpx.AsyncClient, key: str | None) -> Probe:
+    """Make one call and judge its answer. Never raises for a dead server."""
+    headers, body = api_key.headers(key), call.named(model)
+    try:
+        if call.files is None:
+            response = await client.post(
+                base_url + call.path, json=body, headers=headers, timeout=CALL_TIMEOUT
+            )
+        else:
+            response = await client.post(
+                base_url + call.path, data=body, files=dict(call.files), headers=headers, timeout=CALL_TIMEOUT
+            )
+    except httpx.HTTPError as error:
+        return unreachable(error)
+    return judge(response, call.path, key)
+
+
+def judge(response: httpx.Response, path: str, key: str | None) -> Probe:
+    """Judge the answer to a call: it works, it is not there yet, or it never will be."""
+    if response.is_success:
+        return Probe(Readiness.READY)
+    if response.status_code in (401, 403):
+        hint = "state it in `args` or `env`" if key is None else "it does not take the one it was given"
+        return Probe(Readiness.FAILED, f"it wants a key: {hint}")
+    detail = f"{path} answers {response.status_code}: {message_of(response)}"
+    loading = response.status_code in (408, 425, 429, 503)
+    return Probe(Readiness.LOADING if loading else Readiness.FAILED, detail)
+
+
+def message_of(response: httpx.Response) -> str:
+    """Return what an error answer says, at most 200 characters of it."""
+    try:
+        body: Any = response.json()
+    except ValueError:
+        return response.text[:200]
+    error = body.get("error", body.get("detail")) if isinstance(body, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message or body)[:200]
