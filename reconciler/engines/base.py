@@ -138,6 +138,10 @@ class Engine(Protocol):
         """Say whether it could start now and how many bytes it would take. Reads files: call it in a worker thread."""
         ...
 
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return the part of `preflight` that the files alone tell: the size, whether or not its program is here."""
+        ...
+
     def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         """Return the process to start so that it serves on 127.0.0.1:`port`.
 

@@ -12,7 +12,6 @@ from reconciler.core.types import Preflight, Reason
 from reconciler.engines import api_key, placeholders, programs
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe
-from reconciler.engines.command_size import judge
 from reconciler.engines.exits import explain_exit
 from reconciler.engines.health import ask_health
 
@@ -70,7 +69,7 @@ class CommandEngine(Adapter):
         """Say whether program, folder and weights are there. The size is for the manifest to state. Reads files."""
         if problem := self._problem(spec):
             return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
-        return judge(spec, spec.weights) if spec.weights is not None else Preflight(spec.model)
+        return self.sized(spec)
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if not spec.command:

@@ -97,6 +97,11 @@ class LlamaCpp(Adapter):
         spec = _filled(spec, 0)
         if problem := self._problem(spec):
             return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
+        return self.sized(spec)
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return what the files say of the size, whether or not its server is installed here. Reads files."""
+        spec = _filled(spec, 0)
         if spec.weights is None:
             return Preflight(spec.model, Reason.NOT_STARTABLE, "no weights are given")
         try:
