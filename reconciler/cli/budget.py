@@ -21,6 +21,7 @@ def budget(
     /,
     *,
     rev: options.Rev = None,
+    machine: options.Machine = None,
     json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
@@ -34,11 +35,11 @@ def budget(
     from reconciler.store.paths import state_dir as resolve
 
     directory = resolve(state_dir, create=False)
-    document = _of_loop(directory) if path is None and rev is None else None
+    document = _of_loop(directory) if path is None and rev is None and machine is None else None
     if document is None:
         from reconciler.cli.run import DEFAULT_PATH
 
-        document = _of_manifest(path or DEFAULT_PATH, rev, directory)
+        document = _of_manifest(path or DEFAULT_PATH, rev, directory, machine)
     if json:
         say_json(document)
     else:
@@ -57,9 +58,9 @@ def _of_loop(directory: Path) -> dict[str, Any] | None:
         return None
 
 
-def _of_manifest(path: Path, rev: str | None, directory: Path) -> dict[str, Any]:
-    """Return the budget of a manifest, in the world of the running loop if there is one."""
-    from reconciler.cli.dry_run import look
+def _of_manifest(path: Path, rev: str | None, directory: Path, machine: Path | None) -> dict[str, Any]:
+    """Return the budget of a manifest on the described machine, or in the world of the running loop if one runs."""
+    from reconciler.cli.dry_run import look, look_at
     from reconciler.cli.manifests import read_manifest
     from reconciler.render import budget as budget_of
     from reconciler.render.plan_document import as_json
@@ -67,9 +68,9 @@ def _of_manifest(path: Path, rev: str | None, directory: Path) -> dict[str, Any]
     applied = read_manifest(path, rev)
     for warning in applied.warnings:
         note(f"warning: {warning}")
-    seen = look(applied, directory)
+    seen = look_at(applied, machine) if machine else look(applied, directory)
     manifest = replace(applied.manifest, generation=seen.generation)
-    return as_json(budget_of(manifest, seen.world, applied.source, "loop" if seen.by_loop else "files"))
+    return as_json(budget_of(manifest, seen.world, applied.source, seen.by))
 
 
 def _blocks() -> bool:

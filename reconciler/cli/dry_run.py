@@ -12,22 +12,29 @@ from reconciler.core.plan import plan
 from reconciler.core.types import Preflight, World
 from reconciler.manifest.applied import Applied
 from reconciler.render import plan_json, plan_text
+from reconciler.render.budget_shapes import SeenBy
 from reconciler.store.paths import DATABASE
 from reconciler.store.paths import state_dir as resolve
 from reconciler.wire import SeenWorld, WireError, world_from_json
 
 
 def show_plan(
-    path: Path, *, rev: str | None, state_dir: Path | None, json: bool, detailed_exitcode: bool
+    path: Path,
+    *,
+    rev: str | None,
+    state_dir: Path | None,
+    json: bool,
+    detailed_exitcode: bool,
+    machine: Path | None = None,
 ) -> int:
-    """Print the plan for the manifest at `path` and return the exit code.
+    """Print the plan for the manifest at `path` and return the exit code. `machine` describes where it would run.
 
     Raises CliError when the manifest is refused or the world cannot be seen.
     """
     applied = read_manifest(path, rev)
     for warning in applied.warnings:
         note(f"warning: {warning}")
-    seen = look(applied, resolve(state_dir, create=False))
+    seen = look_at(applied, machine) if machine else look(applied, resolve(state_dir, create=False))
     made = plan(replace(applied.manifest, generation=seen.generation), seen.world, seen.at)
     if json:
         say_json(plan_json(made, applied.source))
@@ -45,8 +52,8 @@ class Look:
     at: float
     #: The generation the manifest has, or would get.
     generation: int
-    #: A running loop saw it; False = we looked for ourselves.
-    by_loop: bool
+    #: A running loop saw it, or we looked for ourselves, or it is only described.
+    by: SeenBy
 
 
 def look(applied: Applied, directory: Path) -> Look:
@@ -57,12 +64,20 @@ def look(applied: Applied, directory: Path) -> Look:
     seen = _ask_loop(directory)
     if seen is None:
         world = _observe(applied, directory)
-        return Look(world, world.observation.at, _generation(directory / DATABASE, applied.digest), False)
+        return Look(world, world.observation.at, _generation(directory / DATABASE, applied.digest), "files")
     # Only this manifest's launches matter, and the loop may never have looked at them.
     owners = {instance.port: instance.model for instance in seen.world.observation.instances}
     observation = replace(seen.world.observation, preflights=_preflights(applied, owners))
     generation = seen.generation + (seen.digest != applied.digest)
-    return Look(replace(seen.world, observation=observation), seen.at, generation, True)
+    return Look(replace(seen.world, observation=observation), seen.at, generation, "loop")
+
+
+def look_at(applied: Applied, machine: Path) -> Look:
+    """Return the world on the machine that a file describes. Raises ManifestRefusedError."""
+    from reconciler.cli import described
+
+    there = described.world(applied, described.read_machine(machine, applied))
+    return Look(there, described.NOW, 0, "description")
 
 
 def _ask_loop(directory: Path) -> SeenWorld | None:

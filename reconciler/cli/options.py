@@ -23,6 +23,14 @@ Rev = Annotated[
         name="--rev", metavar="REV", help="Read the manifest from this git revision, not from the files."
     ),
 ]
+Machine = Annotated[
+    Path | None,
+    Parameter(
+        name="--machine",
+        metavar="FILE",
+        help="Plan for the machine this file describes, not for this one.",
+    ),
+]
 NoWait = Annotated[
     bool,
     Parameter(name="--no-wait", negative=(), show_default=False, help="Ask and return at once."),

@@ -49,6 +49,7 @@ def run(
     ] = False,
     rev: options.Rev = None,
     json: options.Json = False,
+    machine: options.Machine = None,
     detailed_exitcode: Annotated[
         bool, Parameter(negative=(), show_default=False, help="With --dry-run: exit 2 if there are changes.")
     ] = False,
@@ -69,10 +70,19 @@ def run(
     --detailed-exitcode); 64 wrong usage; 130 another command was interrupted.
     """
     _check(path, dry_run=dry_run, once=once, rev=rev, detailed_exitcode=detailed_exitcode, listen=listen)
+    if machine is not None and not dry_run:
+        raise UsageError("--machine works with --dry-run only: the loop looks at the machine it runs on")
     if dry_run:
         from reconciler.cli.dry_run import show_plan
 
-        return show_plan(path, rev=rev, state_dir=state_dir, json=json, detailed_exitcode=detailed_exitcode)
+        return show_plan(
+            path,
+            rev=rev,
+            state_dir=state_dir,
+            json=json,
+            detailed_exitcode=detailed_exitcode,
+            machine=machine,
+        )
     from reconciler import app
 
     return app.run(path, state_dir=state_dir, once=once, listen=listen, json=json)

@@ -10,6 +10,8 @@ from reconciler.cli import options
 from reconciler.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reconciler.core.types import ModelSpec, Preflight
     from reconciler.manifest.applied import Applied
 
@@ -21,6 +23,7 @@ def validate(
     /,
     *,
     rev: options.Rev = None,
+    machine: options.Machine = None,
     json: options.Json = False,
 ) -> int:
     """Check a manifest and print what was understood of it.
@@ -33,15 +36,16 @@ def validate(
     applied = read_manifest(path, rev)
     for warning in applied.warnings:
         note(f"warning: {warning}")
-    document = understood(applied)
+    document = understood(applied, _elsewhere(machine, applied))
     if json:
         say_json(document)
     else:
         say(_text(document))
     for model in document["models"]:
         if problem := model["problem"]:
-            note(f"warning: models.{model['name']} cannot be started here now: {problem}")
-    if problem := _no_budget(applied):
+            where = "there" if machine else "here now"
+            note(f"warning: models.{model['name']} cannot be started {where}: {problem}")
+    if machine is None and (problem := _no_budget(applied)):
         note(f"warning: {problem}")
     return 0
 
@@ -60,7 +64,17 @@ def _no_budget(applied: "Applied") -> str:
     return f"machine.reserve leaves nothing for models here: it keeps {_kept(manifest.reserve)}, and there are {there}"
 
 
-def understood(applied: "Applied") -> dict[str, Any]:
+def _elsewhere(machine: Path | None, applied: "Applied") -> "Mapping[str, Preflight] | None":
+    """Return what is known of each model on a described machine, or None where it is this one."""
+    if machine is None:
+        return None
+    from reconciler.cli import described
+
+    there = described.world(applied, described.read_machine(machine, applied))
+    return {found.model: found for found in there.observation.preflights}
+
+
+def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" = None) -> dict[str, Any]:
     """Return the sizes and choices the manifest was read to mean, in bytes; null = not stated, or not known.
 
     Reads the files that the models name: `estimate` is what their engine makes of them, `problem` why a model could
@@ -72,7 +86,7 @@ def understood(applied: "Applied") -> dict[str, Any]:
     models = []
     for spec in manifest.models:
         launch = applied.launches[spec.name]
-        found = registry.get(launch.engine).preflight(launch)
+        found = elsewhere[spec.name] if elsewhere else registry.get(launch.engine).preflight(launch)
         models.append(
             {
                 "name": spec.name,

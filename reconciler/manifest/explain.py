@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from reconciler.manifest.data import shown_or_hidden
 from reconciler.manifest.diagnostics import looks_secret
+from reconciler.manifest.document import Document
 from reconciler.manifest.problems import Problems
 from reconciler.manifest.scalars import kind
 from reconciler.manifest.sections import model_only, unknown_key
@@ -15,10 +16,10 @@ from reconciler.manifest.tree import KEY_SETTINGS, Map, Mark, Node, Scalar, Seq,
 Path = tuple[str | int, ...]
 
 
-def explain(error: ValidationError, root: Map, problems: Problems) -> None:
-    """Note every error of `error`; `root` is the whole manifest as written."""
+def explain(error: ValidationError, root: Map, problems: Problems, shape: type[BaseModel] = Document) -> None:
+    """Note every error of `error`; `root` is the whole file as written, `shape` what it should be."""
     for detail in error.errors(include_input=False, include_url=False):
-        _explain_one(detail, root, problems)
+        _explain_one(detail, root, problems, shape)
 
 
 def locate(root: Map, path: Path) -> tuple[Node, Scalar | None, bool]:
@@ -40,7 +41,7 @@ def place(root: Map, path: Path) -> Mark:
     return key.mark if key and (not whole or isinstance(node, Map)) else node.mark
 
 
-def _explain_one(detail: ErrorDetails, root: Map, problems: Problems) -> None:
+def _explain_one(detail: ErrorDetails, root: Map, problems: Problems, shape: type[BaseModel]) -> None:
     path: Path = detail["loc"]
     if path[:2] == ("gateway", "api_keys"):
         path = tuple(p for p in path if not str(p).startswith("="))
@@ -63,7 +64,7 @@ def _explain_one(detail: ErrorDetails, root: Map, problems: Problems) -> None:
             hint = f"write it at each model: models.NAME.{path[1]}"
             problems.add(mark, "misplaced-key", "this key cannot be a default", hint)
         else:
-            problems.add(mark, *unknown_key(path))
+            problems.add(mark, *unknown_key(path, shape))
     elif kind_of == "missing":
         if not whole:
             problems.add(

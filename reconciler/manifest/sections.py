@@ -48,10 +48,17 @@ _INSTEAD: Final = {
 Section = tuple[str, ...]
 
 
-def unknown_key(path: tuple[str | int, ...]) -> tuple[str, str, str]:
-    """Return code, message and hint for a key that is not known at its place (`path` ends with the key)."""
-    key, section = str(path[-1]), _section(path[:-1])
-    known = sections().get(section, ())
+def unknown_key(path: tuple[str | int, ...], shape: type[BaseModel] = Document) -> tuple[str, str, str]:
+    """Return code, message and hint for a key that is not known at its place (`path` ends with the key).
+
+    `shape` is what the whole file should be.
+    """
+    key, section = str(path[-1]), _section(path[:-1], shape)
+    known = sections(shape).get(section, ())
+    if shape is not Document:
+        near = nearest(key, known)
+        hint = f"did you mean {near}?" if near else f"known here: {', '.join(known)}"
+        return "unknown-key", f"unknown key {quoted(key)}", hint
     if not section and key == "port":
         return "misplaced-key", 'no key "port" here', "did you mean gateway.listen (127.0.0.1:8080)?"
     near = nearest(key, known)
@@ -81,10 +88,10 @@ def unknown_key(path: tuple[str | int, ...]) -> tuple[str, str, str]:
 
 
 @cache
-def sections() -> dict[Section, tuple[str, ...]]:
-    """Return the keys of each mapping of the manifest, sorted. `*` stands for a name, `[]` for an item of a list."""
+def sections(shape: type[BaseModel] = Document) -> dict[Section, tuple[str, ...]]:
+    """Return the keys of each mapping of a file of this shape, sorted. `*` is a name, `[]` an item of a list."""
     found: dict[Section, set[str]] = {}
-    for place, key in _walk((), Document):
+    for place, key in _walk((), shape):
         found.setdefault(place, set()).add(key)
     return {place: tuple(sorted(keys)) for place, keys in found.items()}
 
@@ -106,12 +113,12 @@ def _parts(annotation: Any) -> list[tuple[Section, type[BaseModel]]]:
     return [((*step, *steps), part) for each in get_args(annotation) for steps, part in _parts(each)]
 
 
-def _section(path: tuple[str | int, ...]) -> Section:
+def _section(path: tuple[str | int, ...], shape: type[BaseModel]) -> Section:
     """Return the place of a path, with `*` for what the user named, and `[]` for an item of a list."""
     section: Section = ()
     for step in path:
         wild = "[]" if isinstance(step, int) else "*"
-        starts = {place[: len(section) + 1] for place in sections()}
+        starts = {place[: len(section) + 1] for place in sections(shape)}
         section = (*section, wild if (*section, wild) in starts else str(step))
     return section
 

@@ -7,7 +7,7 @@ from reconciler.render.memory_shapes import BreakdownDocument
 from reconciler.render.shapes import Document, OriginDocument
 
 #: Who saw what is shown: the running loop, or this program itself because none runs.
-SeenBy = Literal["loop", "files"]
+SeenBy = Literal["loop", "files", "description"]
 BudgetState = Literal["ready", "loading", "broken", "cold"]
 
 

@@ -51,9 +51,11 @@ def _origin(budget: Json) -> str:
     manifest = budget["manifest"]
     git = manifest["git"]
     commit = f"  git {git['commit']}{'+dirty' if git['dirty'] else ''}" if git else ""
-    seen = (
-        "as the running loop sees it" if budget["seen_by"] == "loop" else "no loop runs: read from the files"
-    )
+    seen = {
+        "loop": "as the running loop sees it",
+        "files": "no loop runs: read from the files",
+        "description": "on the machine as it is described",
+    }[budget["seen_by"]]
     return f"manifest {manifest['path']}  generation {manifest['generation']}{commit}  ({seen})"
 
 

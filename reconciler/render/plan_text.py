@@ -50,7 +50,8 @@ def origin_line(source: "Source", generation: int) -> str:
     commit = ""
     if source.git_commit:
         commit = f"  git {source.git_commit}{'+dirty' if source.git_dirty else ''}"
-    return f"manifest {source.path}  generation {generation}{commit}"
+    number = f"  generation {generation}" if generation else ""  # none on a machine that is only described
+    return f"manifest {source.path}{number}{commit}"
 
 
 def memory_line(account: Account, scale: Scale) -> str:
