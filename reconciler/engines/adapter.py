@@ -14,7 +14,7 @@ import httpx
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import api_key, devices, failures, placeholders, python_env
+from reconciler.engines import api_key, devices, failures, placeholders, programs, python_env
 from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver, Server, Sleeper
 from reconciler.engines.health import ask_health
 from reconciler.engines.proof import OPENAI_CALLS, Call, prove
@@ -118,6 +118,8 @@ class Adapter:
         if spec.python is not None and python_env.interpreter(spec) is None:
             return python_env.why_no_interpreter(spec)
         if self.program(spec) is None:
+            if spec.command and programs.resolve(spec, spec.command[0]) is None:
+                return programs.why_not(spec, spec.command[0])
             return f"its server is not installed: {self.install}"
         return None
 

@@ -19,6 +19,13 @@ def resolve(spec: LaunchSpec, program: str) -> str | None:
     return shutil.which(program, path=dict(spec.env).get("PATH"))
 
 
+def server(spec: LaunchSpec, program: str) -> tuple[str, ...] | None:
+    """Return the first words of a server's command line: as `command` states them, else `program`; None = not there."""
+    words = spec.command or (program,)
+    path = resolve(spec, words[0])
+    return (path, *words[1:]) if path else None
+
+
 def why_not(spec: LaunchSpec, program: str) -> str:
     """Say in one sentence why `resolve` found nothing."""
     if "/" not in program:
