@@ -3,6 +3,7 @@
 A whole engine is then a class of some fifty lines; docs/engines.md shows one being made.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ import httpx
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import api_key, devices, failures, placeholders, programs, python_env
+from reconciler.engines import adapter_checks, api_key, devices, failures, placeholders, programs, python_env
 from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver, Server, Sleeper
 from reconciler.engines.health import ask_health
 from reconciler.engines.proof import OPENAI_CALLS, Call, prove
@@ -46,6 +47,8 @@ class Adapter:
 
     name: str
     roles: frozenset[Role]
+    #: The program that is run, as it is called on PATH or in the model's environment.
+    script: str = ""
     #: The Python distribution whose version is the engine's, or "".
     distribution: str = ""
     #: Beginnings of the versions this adapter was checked with; () = it does not depend on them.
@@ -53,6 +56,8 @@ class Adapter:
     #: Whether a model has weights: without, `weights:` is refused if this is None, asked for if it is True.
     weights: bool | None = True
     health: str = "/health"
+    #: Status codes of that address by which it says that it has failed for good.
+    fatal: frozenset[int] = frozenset()
     calls: Mapping[Role, Call] = OPENAI_CALLS
     routes: Mapping[Role, frozenset[str]] = OPENAI_ROUTES
     #: Flags that are settings of the manifest -> the key they have there.
@@ -60,6 +65,8 @@ class Adapter:
     known_failures: tuple[failures.Known, ...] = ()
     #: Beginnings of variables that would decide what we decide, if they were inherited.
     not_inherited: tuple[str, ...] = ()
+    #: Variables that it takes its key from, besides `--api-key`.
+    key_variables: tuple[str, ...] = ()
     #: Said where the program is missing: how to get it.
     install: str = ""
 
@@ -67,7 +74,9 @@ class Adapter:
 
     def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:
         """Return the first words of the command line, or None if the program is not there. Reads the file system."""
-        raise NotImplementedError
+        named = spec.command[0] if spec.command else None
+        path = programs.resolve(spec, named) if named else python_env.script(spec, self.script)
+        return (path, *spec.command[1:]) if path else None
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return what follows the program; the manifest's `args` come behind it."""
@@ -89,22 +98,11 @@ class Adapter:
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""
-        findings = []
-        if spec.role not in self.roles:
-            roles = ", ".join(sorted(self.roles))
-            findings.append(
-                Finding(("role",), f"{self.name} is no {spec.role.value} server", f"one of {roles}")
-            )
-        if self.weights and spec.weights is None:
-            findings.append(Finding(("weights",), "this engine needs weights", "weights: path/to/model"))
-        for word in (*spec.command[1:], *spec.args):
-            if key := self.owned.get(word.partition("=")[0]):
-                message = f"{word.partition('=')[0]} cannot be given here"
-                findings.append(Finding(("args",), message, f"it is stated as `{key}`"))
-        return (*findings, *self.settings(spec))
+        return (*adapter_checks.common(self, spec), *self.settings(spec))
 
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether program and weights are there, and how many bytes it takes once loaded. Reads files."""
+        spec = placeholders.filled(spec, spec.port or 0)
         if problem := self._problem(spec):
             return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
         found = self.sized(spec)
@@ -129,24 +127,18 @@ class Adapter:
         tried = ", ".join(self.checked)
         if version is None:
             yield f"the version of {self.name} cannot be told; this was checked with {tried}"
-        elif not any(version == one or version.startswith(f"{one}.") for one in self.checked):
+        elif not any(f"{version}.".startswith((f"{one}.", f"{one}+")) for one in self.checked):
             yield f"{self.name} {version} is not a version this was checked with ({tried}); its flags may differ"
 
     def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         """Return the server's command line. Of a setting given twice, the manifest's `args` and `env` rule."""
-        values = {"port": str(port), "model": spec.model, "weights": spec.weights or ""}
-        program = self.program(spec) or (self.name,)
-        own = {name: placeholders.fill(value, values) for name, value in spec.env}
-        args = [placeholders.fill(word, values) for word in spec.args]
+        spec = placeholders.filled(spec, port)
+        program = self.program(spec) or spec.command or (self.script or self.name,)
+        env = devices.gpu_variables(spec) | devices.thread_variables(spec) | python_env.activation(spec)
         return Command(
-            (*program, *self.arguments(spec, port), *args),
+            (*program, *self.arguments(spec, port), *spec.args),
             spec.cwd,
-            {
-                **devices.gpu_variables(spec),
-                **devices.thread_variables(spec),
-                **self.environment(spec),
-                **own,
-            },
+            {**env, **self.environment(spec), **dict(spec.env)},
             without=self.not_inherited,
             cpus=spec.device.cpus,
             nice=spec.device.nice,
@@ -155,7 +147,7 @@ class Adapter:
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         """Ask the health address; once it says yes, let the model do the smallest piece of work."""
         key = await anyio.to_thread.run_sync(self.api_key, spec)
-        health = await ask_health(base_url, self.health, client, key)
+        health = await ask_health(base_url, self.health, client, key, self.fatal)
         call = self.calls.get(spec.role)
         if health.readiness is not Readiness.READY or call is None:
             return health
@@ -166,12 +158,15 @@ class Adapter:
         return None
 
     def api_key(self, spec: LaunchSpec) -> str | None:
-        """Return what `--api-key`, or a variable that known servers read, states."""
-        return api_key.of(spec)
+        """Return what `--api-key`, or one of `key_variables`, states."""
+        spec = placeholders.filled(spec, spec.port or 0)
+        inherited = [(k, v) for k, v in sorted(os.environ.items()) if not k.startswith(self.not_inherited)]
+        words = (*spec.command, *spec.args)
+        return api_key.stated(words, (*inherited, *spec.env), self.key_variables)
 
     def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
-        """Return the paths that answer for the model's role."""
-        return self.routes.get(spec.role, frozenset())
+        """Return the paths that answer for the model's role; None for a role that has no usual ones."""
+        return self.routes.get(spec.role)
 
     def parallel(self, spec: LaunchSpec) -> int | None:
         """Return None: the server knows best."""

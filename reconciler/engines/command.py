@@ -1,7 +1,7 @@
 """The engine `command`: any program that serves HTTP on a port it is told."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -14,16 +14,6 @@ from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe
 from reconciler.engines.exits import explain_exit
 from reconciler.engines.health import ask_health
-
-
-def _words(spec: LaunchSpec) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield every text in which placeholders are filled, with the manifest key it stands under."""
-    for word in spec.command:
-        yield ("command",), word
-    for word in spec.args:
-        yield ("args",), word
-    for name, value in spec.env:
-        yield ("env", name), value
 
 
 class CommandEngine(Adapter):
@@ -43,7 +33,7 @@ class CommandEngine(Adapter):
             )
         own = {name for name, _ in spec.env}
         seen: set[str] = set()
-        for path, text in _words(spec):
+        for path, text in placeholders.words(spec):
             for name in placeholders.used(text):
                 seen.add(name)
                 near = placeholders.nearest(name)

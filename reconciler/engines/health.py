@@ -21,8 +21,17 @@ def unreachable(error: httpx.HTTPError) -> Probe:
     return Probe(Readiness.LOADING, f"it does not answer in HTTP: {error}")
 
 
-def judge_health(status: int, path: str, key: str | None = None) -> Probe:
-    """Judge the status code of the health address at `path`, which was sent the server's own `key`, if it has one."""
+def judge_health(
+    status: int, path: str, key: str | None = None, fatal: frozenset[int] = frozenset()
+) -> Probe:
+    """Judge the status code of the health address at `path`, which was sent the server's own `key`, if it has one.
+
+    `fatal` are codes by which this server says that it has failed for good.
+    """
+    if status in fatal:
+        return Probe(
+            Readiness.FAILED, f"it answers {path} with {status}: it could not load its model, or lost it"
+        )
     if status == 401 and key is not None:
         hint = "`health:` may name another address"
         return Probe(Readiness.FAILED, f"it answers {path} with 401 although it was sent its own key; {hint}")
@@ -36,7 +45,13 @@ def judge_health(status: int, path: str, key: str | None = None) -> Probe:
     return Probe(Readiness.FAILED, f"it answers {path} with {status}{hint}")
 
 
-async def ask_health(base_url: str, path: str, client: httpx.AsyncClient, key: str | None = None) -> Probe:
+async def ask_health(
+    base_url: str,
+    path: str,
+    client: httpx.AsyncClient,
+    key: str | None = None,
+    fatal: frozenset[int] = frozenset(),
+) -> Probe:
     """GET the health address once, with the server's own `key`. Never raises for a dead or odd server."""
     headers = api_key.headers(key)
     try:
@@ -45,4 +60,4 @@ async def ask_health(base_url: str, path: str, client: httpx.AsyncClient, key: s
         )
     except httpx.HTTPError as error:
         return unreachable(error)
-    return judge_health(response.status_code, path, key)
+    return judge_health(response.status_code, path, key, fatal)

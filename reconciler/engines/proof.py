@@ -14,6 +14,8 @@ from reconciler.engines.health import unreachable
 
 #: Seconds one call may take. A large model reads all its weights from disk for it.
 CALL_TIMEOUT: Final = 120.0
+#: Characters of an answer that are shown.
+_MOST_TEXT: Final = 200
 
 
 def silence(seconds: float = 0.1, rate: int = 16_000) -> bytes:
@@ -78,7 +80,9 @@ async def prove(call: Call, model: str, base_url: str, client: httpx.AsyncClient
 def judge(response: httpx.Response, path: str, key: str | None) -> Probe:
     """Judge the answer to a call: it works, it is not there yet, or it never will be."""
     if response.is_success:
-        return Probe(Readiness.READY)
+        # Some servers put what went wrong into an answer that says 200.
+        wrong = _error_of(response)
+        return Probe(Readiness.FAILED, f"{path} answers: {wrong}") if wrong else Probe(Readiness.READY)
     if response.status_code in (401, 403):
         hint = "state it in `args` or `env`" if key is None else "it does not take the one it was given"
         return Probe(Readiness.FAILED, f"it wants a key: {hint}")
@@ -89,10 +93,18 @@ def judge(response: httpx.Response, path: str, key: str | None) -> Probe:
 
 def message_of(response: httpx.Response) -> str:
     """Return what an error answer says, at most 200 characters of it."""
+    return _error_of(response) or response.text[:_MOST_TEXT]
+
+
+def _error_of(response: httpx.Response) -> str | None:
+    """Return the `error`, `detail` or `message` of an answer that is a JSON object, or None if it has none."""
     try:
         body: Any = response.json()
-    except ValueError:
-        return response.text[:200]
-    error = body.get("error", body.get("detail")) if isinstance(body, dict) else None
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message or body)[:200]
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(body, dict):
+        return None
+    error = body.get("error") or (not response.is_success and (body.get("detail") or body.get("message")))
+    if isinstance(error, dict):
+        error = error.get("message") or error
+    return str(error)[:_MOST_TEXT] if error else None

@@ -44,16 +44,32 @@ def script(spec: LaunchSpec, name: str) -> str | None:
     return str(beside) if beside.is_file() and os.access(beside, os.X_OK) else None
 
 
+def activation(spec: LaunchSpec) -> dict[str, str]:
+    """Return the variables that a virtual environment sets where it is activated; empty without `python:`.
+
+    Programs that compile at run time look for the tools of their environment (`ninja`) on PATH.
+    """
+    found = interpreter(spec) if spec.python is not None else None
+    if found is None:
+        return {}
+    path = dict(spec.env).get("PATH", os.environ.get("PATH", os.defpath))
+    return {"PATH": f"{found.parent}{os.pathsep}{path}", "VIRTUAL_ENV": str(found.parent.parent)}
+
+
 def dist_version(python: Path, distribution: str) -> str | None:
-    """Return the version of a package installed for the interpreter `python`, or None. Reads folders only."""
-    wanted = re.compile(rf"{_pattern(distribution)}-(?P<version>[^-]+)\.(?:dist|egg)-info", re.IGNORECASE)
-    for folder in _site_packages(python):
+    """Return the version of a package installed for the program `python` of its environment, or None.
+
+    A program that is a link belongs where the link leads, unless it lies in a virtual environment. Reads folders only.
+    """
+    name = rf"{_pattern(distribution)}-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info"
+    wanted = re.compile(name, re.IGNORECASE)
+    for folder in dict.fromkeys(_site_packages(python)):
         try:
-            names = sorted(os.listdir(folder))
+            entries = sorted(os.listdir(folder))
         except OSError:
             continue
-        for name in names:
-            if found := wanted.fullmatch(name):
+        for entry in entries:
+            if found := wanted.fullmatch(entry):
                 return found["version"]
     return None
 
@@ -63,8 +79,13 @@ def _pattern(distribution: str) -> str:
     return "[-_.]+".join(re.escape(part) for part in re.split(r"[-_.]+", distribution))
 
 
-def _site_packages(python: Path) -> Iterator[Path]:
-    """Yield where the packages of an interpreter lie: of a program of an environment, `lib/python3.*`."""
-    lib = python.parent.parent / "lib"
-    yield from sorted(lib.glob("python3*/site-packages"))
-    yield from sorted(lib.glob("python3*/dist-packages"))
+def _site_packages(program: Path) -> Iterator[Path]:
+    """Yield where the packages of the environment that `program` belongs to lie."""
+    roots = [program.parent.parent]
+    if not (roots[0] / "pyvenv.cfg").is_file():
+        # `~/.local/bin/vllm` may be a link into an environment of its own.
+        roots.append(Path(os.path.realpath(program)).parent.parent)
+    for root in roots:
+        for lib in ("lib", "lib64", "local/lib"):
+            yield from sorted((root / lib).glob("python3*/site-packages"))
+            yield from sorted((root / lib).glob("python3*/dist-packages"))
