@@ -58,9 +58,9 @@ def _patient(path: Path | None, state_dir: Path | None) -> "Patient":
     from reconciler.cli.client import running_url
     from reconciler.cli.run import DEFAULT_PATH
     from reconciler.doctor import Patient
-    from reconciler.engines import registry
     from reconciler.host import holder_of
     from reconciler.host.ask import run_command
+    from reconciler.loop.preflights import examine as examine_launch
     from reconciler.memory.machine import open_machine
     from reconciler.store.paths import state_dir as resolve
 
@@ -76,9 +76,7 @@ def _patient(path: Path | None, state_dir: Path | None) -> "Patient":
         path=str(where),
         applied=applied,
         refused=refused,
-        preflights={
-            name: registry.get(spec.engine).preflight(spec) for name, spec in sorted(launches.items())
-        },
+        preflights={name: examine_launch(spec) for name, spec in sorted(launches.items())},
         holder=holder_of(directory),
         url=url,
         serving=urlsplit(url).port if url is not None else None,

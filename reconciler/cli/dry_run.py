@@ -11,7 +11,7 @@ from reconciler.cli.output import CHANGES, OK, CliError, colour, note, say, say_
 from reconciler.core.plan import plan
 from reconciler.core.types import Preflight, World
 from reconciler.manifest.applied import Applied
-from reconciler.render import plan_json, plan_text
+from reconciler.render import note_lines, plan_json, plan_text
 from reconciler.render.budget_shapes import SeenBy
 from reconciler.store.paths import DATABASE
 from reconciler.store.paths import state_dir as resolve
@@ -35,6 +35,8 @@ def show_plan(
     for warning in applied.warnings:
         note(f"warning: {warning}")
     seen = look_at(applied, machine) if machine else look(applied, resolve(state_dir, create=False))
+    for line in note_lines(((p.model, p.notes) for p in seen.world.observation.preflights), "models."):
+        note(f"warning: {line}")
     made = plan(replace(applied.manifest, generation=seen.generation), seen.world, seen.at)
     if json:
         say_json(plan_json(made, applied.source))

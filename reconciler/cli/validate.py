@@ -32,6 +32,7 @@ def validate(
     is now is a warning. Nothing is started or written.
     """
     from reconciler.cli.manifests import read_manifest
+    from reconciler.render import note_lines
 
     applied = read_manifest(path, rev)
     for warning in applied.warnings:
@@ -45,6 +46,8 @@ def validate(
         if problem := model["problem"]:
             where = "there" if machine else "here now"
             note(f"warning: models.{model['name']} cannot be started {where}: {problem}")
+    for line in note_lines(((m["name"], m["notes"]) for m in document["models"]), "models."):
+        note(f"warning: {line}")
     if machine is None and (problem := _no_budget(applied)):
         note(f"warning: {problem}")
     return 0
@@ -80,13 +83,13 @@ def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" =
     Reads the files that the models name: `estimate` is what their engine makes of them, `problem` why a model could
     not be started now. Ports are not looked at: a loop that runs holds its own.
     """
-    from reconciler.engines import registry
+    from reconciler.loop.preflights import examine
 
     manifest = applied.manifest
     models = []
     for spec in manifest.models:
         launch = applied.launches[spec.name]
-        found = elsewhere[spec.name] if elsewhere else registry.get(launch.engine).preflight(launch)
+        found = elsewhere[spec.name] if elsewhere else examine(launch)
         models.append(
             {
                 "name": spec.name,
@@ -98,6 +101,7 @@ def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" =
                 "peak": spec.peak,
                 "estimate": found.steady,
                 "problem": _problem(spec, found),
+                "notes": list(found.notes),
                 "aliases": sorted(a for a, name in applied.routes.items() if name == spec.name != a),
             }
         )

@@ -11,6 +11,7 @@ from reconciler.core.types import Preflight, Residency
 from reconciler.doctor.finding import Finding, cannot_tell, error, note, ok, warning
 from reconciler.engines import registry
 from reconciler.manifest.applied import Applied
+from reconciler.render import note_lines
 
 #: Seconds a program gets to say its version: one that loads GPU libraries takes a while.
 VERSION_SECONDS: Final = 10.0
@@ -90,5 +91,7 @@ def check_models(applied: Applied, preflights: Mapping[str, Preflight]) -> Itera
             well += 1
             continue
         yield (error if spec.residency is Residency.PINNED else warning)("models", what, advice)
+    for line in note_lines((name, found.notes) for name, found in sorted(preflights.items())):
+        yield note("models", line)
     if well:
         yield ok("models", f"{well} of {len(applied.manifest.models)} could be started")

@@ -23,7 +23,9 @@ def soft_limit(kind: int) -> int | None:
     """Return the soft limit that the manager has, started as we were; None = unlimited."""
     if kind == resource.RLIMIT_NOFILE:
         return files.attainable()  # it raises this one itself
-    soft, _ = resource.getrlimit(kind)
+    soft, hard = resource.getrlimit(kind)
+    if kind == resource.RLIMIT_MEMLOCK:
+        soft = hard  # and this one for each model that locks
     return None if soft == resource.RLIM_INFINITY else soft
 
 

@@ -69,6 +69,8 @@ class Adapter:
     key_variables: tuple[str, ...] = ()
     #: Said where the program is missing: how to get it.
     install: str = ""
+    #: Whether it computes with PyTorch, whose allocator can be told a limit; None = that is not known.
+    torch: bool | None = None
 
     # -- what an adapter overrides ---------------------------------------------------------------------------------
 

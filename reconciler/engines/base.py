@@ -129,6 +129,8 @@ class Engine(Protocol):
     name: str
     #: What its servers can be.
     roles: frozenset[Role]
+    #: Whether it computes with PyTorch; None = that is not known.
+    torch: bool | None
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.engines.base import Command
-from reconciler.host import files, oom
+from reconciler.host import files, oom, placing
 from reconciler.host.errors import StartError
 from reconciler.host.identity import Process, read_stat
 
@@ -30,31 +30,36 @@ def child_environment(own: Mapping[str, str], command: Command, marks: Mapping[s
 def spawn(command: Command, env: Mapping[str, str], output: int) -> Process:
     """Start `command` with its output on the descriptor `output`. Blocking until the program really runs.
 
-    The caller must reap it by pid. Raises StartError.
+    CPUs and niceness are the child's from its first instruction on. The caller must reap it by pid. Raises StartError.
     """
     if not command.argv or not command.argv[0]:
         raise StartError("the command is empty: name the program to start")
     try:
-        popen = subprocess.Popen(
-            command.argv,
-            cwd=command.cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            close_fds=True,
-        )
+        popen = placing.within(command, lambda: _popen(command, env, output))
     except (OSError, ValueError) as error:
         raise StartError(_explain(command, env, error)) from error
     # We reap by pid. Without a return code the object would try that as well, and warn, when it is collected.
     popen.returncode = 0
     files.give_back(popen.pid)
+    placing.after_start(popen.pid, command)
     oom.prefer([popen.pid], oom.LOADING)
     stat = read_stat(popen.pid)
     if stat is None:  # it cannot be reaped yet, so only a system without process information gets here
         raise StartError(f"pid {popen.pid} was started but cannot be read: is /proc mounted?")
     return Process(popen.pid, stat.started)
+
+
+def _popen(command: Command, env: Mapping[str, str], output: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command.argv,
+        cwd=command.cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+        close_fds=True,
+    )
 
 
 def _explain(command: Command, env: Mapping[str, str], error: OSError | ValueError) -> str:

@@ -15,7 +15,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Event, Failed, Ready
 from reconciler.core.memory import Said
 from reconciler.core.types import Load, ModelSpec
-from reconciler.engines import api_key, registry
+from reconciler.engines import api_key, devices, registry
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import HostError, PortOwner, Ports
@@ -115,7 +115,7 @@ class Loader:
         except StoreError as error:
             raise LoadError(str(error)) from error
         saves = await anyio.to_thread.run_sync(self._hands.states.folder, spec)
-        command = registry.get(spec.engine).command(spec, port, saves)
+        command = devices.on_device(registry.get(spec.engine).command(spec, port, saves), spec)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):
             try:

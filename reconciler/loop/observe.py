@@ -13,13 +13,12 @@ from reconciler.core.account import breakdown, warm_together
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Memory, Watermarks
 from reconciler.core.types import Demand, Instance, Manifest, Observation, Preflight
-from reconciler.engines import registry
-from reconciler.excerpt import hide, secrets_of
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
 from reconciler.loop.floor import FloorWatch
 from reconciler.loop.guarded import Guarded
 from reconciler.loop.launches import Launch, Launches, instance
+from reconciler.loop.preflights import examine
 from reconciler.memory.probe import MachineProbe
 
 #: Files of a model nobody asks for are looked at again after this many seconds.
@@ -228,9 +227,7 @@ def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Pref
     `owners` are the ports of our launches with the model each belongs to: a model's own old process gives its port
     back before the new one needs it, and so does every other process of ours that must make room first.
     """
-    result = registry.get(spec.engine).preflight(spec)
-    if result.message:
-        result = replace(result, message=hide(result.message, secrets_of(spec)))
+    result = examine(spec)
     if result.reason is not None:
         return result
     if spec.port is not None:

@@ -3,6 +3,7 @@
 from reconciler.render.budget_document import budget, budget_json
 from reconciler.render.budget_text import budget_text
 from reconciler.render.explain_text import explain_text
+from reconciler.render.notes import note_lines
 from reconciler.render.paint import one_line
 from reconciler.render.plan_document import plan_json
 from reconciler.render.plan_text import plan_text
@@ -16,6 +17,7 @@ __all__ = [
     "budget_json",
     "budget_text",
     "explain_text",
+    "note_lines",
     "one_line",
     "plan_json",
     "plan_text",

@@ -70,6 +70,7 @@ def _model(row: Row) -> BudgetModelDocument:
         priority=row.spec.priority,
         stated=row.spec.steady,
         hint=_hint(row.preflight, row.size),
+        notes=row.preflight.notes if row.preflight is not None else (),
         bytes=_bytes(row),
     )
 
@@ -134,6 +135,7 @@ def _stray(instance: Instance) -> BudgetModelDocument:
         priority=None,
         stated=None,
         hint="",
+        notes=(),
         bytes=PartsDocument(None, None, None, peak=None, measured=held, charged=charged),
     )
 

@@ -42,6 +42,8 @@ class BudgetModelDocument(Document):
     """`memory.steady` of the manifest."""
     hint: str
     """What to write into the manifest where the size is unknown, or why the model cannot be started."""
+    notes: tuple[str, ...]
+    """What is worth knowing of its settings here and hinders nothing, one sentence each."""
     bytes: PartsDocument
 
 

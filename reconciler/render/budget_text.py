@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reconciler.render.budget_lines import memory_lines
+from reconciler.render.notes import note_lines
 from reconciler.render.paint import Paint, one_line, painter
 from reconciler.render.units import Scale, scale_for
 
@@ -43,6 +44,7 @@ def budget_text(budget: Json, *, colour: bool = False, blocks: bool = False) -> 
     lines += ["", *_bar(budget, scale, BLOCKS if blocks else ASCII), ""]
     lines += _fits(budget, scale, paint)
     lines += [f"{m['name']}: {one_line(m['hint'])}" for m in budget["models"] if m["hint"]]
+    lines += note_lines((m["name"], m["notes"]) for m in budget["models"])
     lines += [f"warning: {one_line(problem)}" for problem in machine["problems"]]
     return "\n".join(lines)
 

@@ -88,6 +88,8 @@ def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
     yield "failures", _failures(model)
     for condition in model["conditions"]:
         yield "condition", condition_text(condition)
+    for note in model["notes"]:
+        yield "note", one_line(note)
     yield "log", model["log"] or ""
 
 

@@ -235,6 +235,8 @@ class ModelDocument(Document):
     """Requests served since it was loaded."""
     verdict: VerdictDocument | None
     conditions: tuple[ConditionDocument, ...]
+    notes: tuple[str, ...]
+    """What is worth knowing of its settings here and hinders nothing, one sentence each."""
     load_seconds: float | None
     """Seconds its last load took."""
     failures: int

@@ -248,6 +248,7 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         served=sum(i.served for i in fact.instances),
         verdict=verdict_document(fact.verdict) if fact.verdict else None,
         conditions=_conditions(snapshot.model_conditions.get(fact.name, ()), now),
+        notes=fact.preflight.notes if fact.preflight else (),
         load_seconds=entry.load_seconds if entry else None,
         failures=entry.failures if entry else 0,
         last_error=entry.last_error if entry else "",

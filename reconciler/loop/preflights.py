@@ -1,0 +1,50 @@
+"""What is known of starting a model before anybody is stopped for it, whichever engine it has."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import placement, registry
+from reconciler.excerpt import hide, secrets_of
+from reconciler.memory.fingerprint import fingerprint
+
+
+def examine(spec: LaunchSpec) -> Preflight:
+    """Return the engine's opinion, whether this machine has the CPUs and GPUs, and the fingerprint of the weights.
+
+    Nothing in it is secret. Ports are not looked at. Blocks: call it in a worker thread.
+    """
+    engine = registry.get(spec.engine)
+    result = engine.preflight(spec)
+    machine = placement.machine_for(spec)
+    if result.reason is None and (problem := placement.why_not(spec, machine)):
+        result = replace(result, reason=Reason.NOT_STARTABLE, message=problem)
+    noted = placement.notes(spec, machine, _locked_bytes(spec, result), torch=engine.torch)
+    notes = tuple(dict.fromkeys((*result.notes, *noted)))
+    # Of weights that cannot be started there is nothing to say: what runs must not be replaced by them.
+    weights = fingerprint(files_of(spec), time.time()) if result.reason is None else ""
+    return _shown(replace(result, notes=notes, weights=weights), spec)
+
+
+def files_of(spec: LaunchSpec) -> tuple[str, ...]:
+    """Return the files and folders that a model is made of."""
+    named = (spec.weights, spec.projector, spec.draft, *(adapter.path for adapter in spec.adapters))
+    return tuple(path for path in named if path is not None)
+
+
+def _locked_bytes(spec: LaunchSpec, found: Preflight) -> int | None:
+    if found.parts is not None and found.parts.weights is not None:
+        return found.parts.weights
+    path = Path(spec.weights or "")
+    return path.stat().st_size if spec.weights is not None and path.is_file() else None
+
+
+def _shown(found: Preflight, spec: LaunchSpec) -> Preflight:
+    if not (found.message or found.notes):
+        return found
+    secrets = secrets_of(spec)
+    return replace(
+        found, message=hide(found.message, secrets), notes=tuple(hide(note, secrets) for note in found.notes)
+    )
