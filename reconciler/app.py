@@ -39,6 +39,7 @@ from reconciler.memory.machine import open_machine
 from reconciler.store import AsyncStore, StoreError, peek
 from reconciler.store import state_dir as resolve_state_dir
 from reconciler.store.paths import DATABASE, RUN_FILE
+from reconciler.worker.nap import stay_awake
 
 OWNER_FILE: Final = "owner"
 
@@ -56,6 +57,8 @@ def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, j
         applied = _with_listen(load_manifest(path, environ=os.environ), listen)
         directory = resolve_state_dir(state_dir)
         files.take_more()
+        if problem := stay_awake("keeps model servers"):
+            log.debug("this program may be slowed down", why=problem)
         with StateLock(directory), ExitStack() as stack:
             sock = None if once else stack.enter_context(bind(applied.gateway))
             return anyio.run(
