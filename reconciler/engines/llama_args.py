@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from reconciler.core.launch import LaunchSpec, Role
-from reconciler.engines import llama_settings, llama_values, llama_words
+from reconciler.core.launch import LaunchSpec, LoadMode, Role
+from reconciler.engines import llama_files, llama_settings, llama_values, llama_words
 from reconciler.engines.llama_switches import FALSE, TRUE, load_mode, switched
 from reconciler.memory.gguf.kv import ELEMENT
 
@@ -25,18 +25,13 @@ _VALUES: Final = {
     "device": (("-dev", "--device"), ("LLAMA_ARG_DEVICE",)),
     "cache_ram": (("-cram", "--cache-ram"), ("LLAMA_ARG_CACHE_RAM",)),
     "checkpoints": (("-ctxcp", "--ctx-checkpoints", "--swa-checkpoints"), ("LLAMA_ARG_CTX_CHECKPOINTS",)),
-    "projector": (("-mm", "--mmproj"), ("LLAMA_ARG_MMPROJ",)),
-    "draft": (
-        ("-md", "--model-draft", "--spec-draft-model"),
-        ("LLAMA_ARG_SPEC_DRAFT_MODEL", "LLAMA_ARG_MODEL_DRAFT"),
-    ),
+    "projector": (llama_files.PROJECTOR.flags, llama_files.PROJECTOR.variables),
+    "draft": (llama_files.DRAFT.flags, llama_files.DRAFT.variables),
     "draft_context": (("-cd", "--ctx-size-draft"), ("LLAMA_ARG_CTX_SIZE_DRAFT",)),
     "template": (("--chat-template-file",), ("LLAMA_ARG_CHAT_TEMPLATE_FILE",)),
 }
 #: Words for `--flash-attn auto`.
 _AUTO: Final = frozenset({"auto", "-1"})
-_LORA: Final = "--lora"
-_SCALED_LORA: Final = "--lora-scaled"
 _BATCH, _MICRO_BATCH = 2048, 512
 _MIB: Final = 1024 * 1024
 _WRAP: Final = 2**32
@@ -124,6 +119,14 @@ def read_settings(spec: LaunchSpec, args: Sequence[str], *, embedded: bool) -> S
     )
 
 
+def locks(spec: LaunchSpec, *, embedded: bool) -> bool:
+    """Return whether the server will lock its weights in memory."""
+    try:
+        return "mlock" in read_settings(spec, spec.args, embedded=embedded).load_mode
+    except SettingsError:
+        return spec.load_mode is LoadMode.MLOCK
+
+
 @dataclass(frozen=True, slots=True)
 class _Given:
     words: tuple[tuple[str, str], ...]
@@ -175,9 +178,9 @@ class _Given:
 def _adapters(given: _Given) -> Iterator[str]:
     """Yield the adapters' files: `--lora FILE,FILE` and `--lora-scaled FILE:SCALE,FILE:SCALE`."""
     for name, value in given.words:
-        if name == _LORA:
+        if name == llama_files.LORA:
             yield from filter(None, value.split(","))
-        elif name == _SCALED_LORA:
+        elif name == llama_files.SCALED_LORA:
             yield from (file.rpartition(":")[0] or file for file in filter(None, value.split(",")))
 
 

@@ -3,13 +3,11 @@
 import hashlib
 import platform
 from collections.abc import Sequence
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import programs
+from reconciler.engines import llama_server, programs
 from reconciler.engines.llama_args import Settings
 from reconciler.engines.llama_estimate import Place
 
@@ -22,7 +20,7 @@ def build(spec: LaunchSpec, argv: Sequence[str], *, embedded: bool) -> str:
     A server of the user's is known by the programs on its command line: name, size and time of change.
     """
     if embedded:
-        return f"xllamacpp {_version()}"
+        return f"xllamacpp {llama_server.embedded_version()}"
     marks = []
     for word in argv:
         path = programs.resolve(spec, word)
@@ -32,11 +30,6 @@ def build(spec: LaunchSpec, argv: Sequence[str], *, embedded: bool) -> str:
         found = real.stat()
         marks.append(f"{real}:{found.st_size}:{found.st_mtime_ns}")
     return "llama-server " + hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16] if marks else ""
-
-
-@cache
-def _version() -> str:
-    return metadata.version("xllamacpp")
 
 
 def place(settings: Settings, *, new: bool) -> Place:

@@ -1,9 +1,6 @@
 """The engine `llama.cpp`: a `llama-server` of the user's, or the server embedded in the extra `llama`."""
 
-import importlib.util
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +11,16 @@ from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import (
+    devices,
     llama_build,
     llama_errors,
     llama_estimate,
     llama_key,
     llama_log,
+    llama_notes,
     llama_problems,
     llama_routes,
+    llama_server,
     llama_settings,
     placeholders,
     programs,
@@ -28,12 +28,11 @@ from reconciler.engines import (
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.engines.health import ask_health
-from reconciler.engines.llama_args import RefusedError, SettingsError, read_settings
+from reconciler.engines.llama_args import RefusedError, SettingsError, locks, read_settings
 from reconciler.engines.llama_flags import FlagError, verify
 from reconciler.engines.llama_probe import call_once
 from reconciler.memory.gguf import Weights, WeightsError, find_weights
 
-_LAUNCHER: Final = "reconciler.engines.llama_launcher"
 _NO_SERVER: Final = (
     "there is no llama.cpp server: install one of `pip install 'reconciler[llama]'` (embedded) "
     "or llama.cpp's `llama-server` on PATH, or name its path as `command:`"
@@ -50,43 +49,13 @@ def _hint(missing: str, instead: str = "") -> str:
 _NOT_INHERITED: Final = ("GGML_", "LLAMA_ARG_", "LLAMA_API_KEY")
 
 
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """What is run: the first words of the command line, and whether it is our embedded server."""
-
-    argv: tuple[str, ...]
-    embedded: bool
-
-
-def _find_server(spec: LaunchSpec) -> _Server | None:
-    """Return the server that `spec` gets, or None. Reads the file system."""
-    if spec.command:
-        path = programs.resolve(spec, spec.command[0])
-        return _Server((path, *spec.command[1:]), embedded=False) if path else None
-    if path := programs.resolve(spec, "llama-server"):
-        return _Server((path,), embedded=False)
-    if importlib.util.find_spec("xllamacpp") is not None:
-        # -P: the model's working directory must not be able to shadow a module.
-        return _Server((sys.executable, "-P", "-m", _LAUNCHER), embedded=True)
-    return None
-
-
-def _filled(spec: LaunchSpec, port: int) -> LaunchSpec:
-    """Return the launch with its placeholders filled in."""
-    values = {"port": str(port), "model": spec.model, "weights": spec.weights or ""}
-    return replace(
-        spec,
-        command=tuple(placeholders.fill(word, values) for word in spec.command),
-        args=tuple(placeholders.fill(word, values) for word in spec.args),
-        env=tuple((name, placeholders.fill(value, values)) for name, value in spec.env),
-    )
-
-
 class LlamaCpp(Adapter):
     """Serves one GGUF file."""
 
     name = "llama.cpp"
     roles = llama_settings.ROLES
+    torch = False
+    checked = (llama_notes.CHECKED,)
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""
@@ -94,14 +63,14 @@ class LlamaCpp(Adapter):
 
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether server and weights are there and how many bytes it takes once loaded. Reads files."""
-        spec = _filled(spec, 0)
+        spec = placeholders.filled(spec, 0)
         if problem := self._problem(spec):
             return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
         return self.sized(spec)
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return what the files say of the size, whether or not its server is installed here. Reads files."""
-        spec = _filled(spec, 0)
+        spec = placeholders.filled(spec, 0)
         if spec.weights is None:
             return Preflight(spec.model, Reason.NOT_STARTABLE, "no weights are given")
         try:
@@ -112,7 +81,7 @@ class LlamaCpp(Adapter):
 
     def _sized(self, spec: LaunchSpec, weights: Weights) -> Preflight:
         """Return the preflight of a launch that can be started: its size, or what is missing for one."""
-        server = _find_server(spec)
+        server = llama_server.find(spec)
         embedded = server is not None and server.embedded
         build = llama_build.build(spec, server.argv if server else (), embedded=embedded)
         try:
@@ -133,12 +102,13 @@ class LlamaCpp(Adapter):
             files=sized.files,
             context_tokens=settings.tokens,
             build=build,
+            notes=tuple(llama_notes.notes(spec.role, weights.header, server)),
         )
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if not Path(spec.cwd).is_dir():
             return f"the working directory {spec.cwd} does not exist"
-        server = _find_server(spec)
+        server = llama_server.find(spec)
         if server is None:
             return programs.why_not(spec, spec.command[0]) if spec.command else _NO_SERVER
         if server.embedded:
@@ -150,8 +120,10 @@ class LlamaCpp(Adapter):
 
     def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         """Return the server's command line. Of a setting given twice, the manifest's `args` and `env` rule."""
-        spec = _filled(spec, port)
-        server = _find_server(spec) or _Server(spec.command or ("llama-server",), embedded=False)
+        spec = placeholders.filled(spec, port)
+        server = llama_server.find(spec) or llama_server.Program(
+            spec.command or ("llama-server",), embedded=False
+        )
         argv = [*server.argv, *llama_settings.flags(spec, port)]
         own = dict(spec.env)
         # Together or not at all: a policy of the user's means nothing beside our count.
@@ -160,7 +132,15 @@ class LlamaCpp(Adapter):
             argv += llama_settings.optional_flags(spec)
         else:
             env |= llama_settings.optional_env(spec)
-        return Command((*argv, *spec.args), spec.cwd, {**env, **own}, without=_NOT_INHERITED)
+        return Command(
+            (*argv, *spec.args),
+            spec.cwd,
+            {**devices.gpu_variables(spec), **env, **own},
+            without=_NOT_INHERITED,
+            cpus=spec.device.cpus,
+            nice=spec.device.nice,
+            locks=locks(spec, embedded=server.embedded),
+        )
 
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         """Ask the health address; once it says yes, let the model do one token's work."""
@@ -170,13 +150,19 @@ class LlamaCpp(Adapter):
             return health
         return await call_once(spec.role, base_url, client, key)
 
+    def version(self, spec: LaunchSpec) -> str | None:
+        """Return the version of the embedded server, or of a package that brought the user's; None = nothing tells."""
+        spec = placeholders.filled(spec, spec.port or 0)
+        server = llama_server.find(spec)
+        return None if server is None else llama_server.version(spec, server)
+
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the server serves one model and ignores the name."""
         return None
 
     def api_key(self, spec: LaunchSpec) -> str | None:
         """Return the first of the keys that `--api-key`, `LLAMA_API_KEY` or `--api-key-file` state."""
-        return llama_key.key_of(_filled(spec, spec.port or 0))
+        return llama_key.key_of(placeholders.filled(spec, spec.port or 0))
 
     def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
         """Return the paths that answer for the model's role: llama.cpp starts in one mode or another."""

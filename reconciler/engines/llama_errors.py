@@ -11,6 +11,10 @@ _KNOWN: Final = tuple(
     for pattern, sentence in (
         (r"llama_launcher: (unknown flag.*)", "{0}"),
         (r"llama_launcher: (.* needs a value|.* takes no value|.*must be one of.*)", "bad command line: {0}"),
+        (
+            r'error while handling argument "--lora-scaled"|lora-scaled format',
+            "this llama-server writes the scale of an adapter in another way: update it, or leave `scale` out",
+        ),
         (r"error: invalid argument: (\S+)", "this llama-server does not know the flag {0}"),
         (r"invalid magic characters", "the weights file is not GGUF"),
         (
@@ -47,10 +51,19 @@ _KNOWN: Final = tuple(
     )
 )
 
+#: As the host reports the signal, and as a shell does.
+_ILLEGAL_INSTRUCTION: Final = (-4, 132)
+_OTHER_CPU: Final = (
+    "this build of llama.cpp is for another CPU (illegal instruction): take one built on this machine "
+    "(`pip install --no-binary xllamacpp xllamacpp`, or a llama-server as `command:`)"
+)
+
 
 def explain(log_tail: str, exit_status: int | None) -> str | None:
     """Return one sentence, or None if neither log nor status say anything known."""
     for pattern, sentence in _KNOWN:
         if found := pattern.search(log_tail):
             return sentence.format(*found.groups())
+    if exit_status in _ILLEGAL_INSTRUCTION:
+        return _OTHER_CPU
     return explain_exit(exit_status)

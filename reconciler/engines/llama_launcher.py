@@ -10,7 +10,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from reconciler.engines.llama_flags import FlagError, Library, apply, parse
+from reconciler.engines.llama_flags import FlagError, apply, parse
+from reconciler.engines.llama_setters import Library
+from reconciler.worker.nap import stay_awake
 
 #: At this level the log tells the size of each buffer while the model loads, in about 15 kB; it also tells some
 #: ten lines about each request, so it is for the load only.
@@ -22,6 +24,7 @@ def main(argv: Sequence[str]) -> int:
     # While the model loads, the extension holds the interpreter lock: a Python handler could not run, so
     # signals keep their default and end the process at once, in every state.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    stay_awake("serves a language model")
     try:
         given = {name for flag, _ in parse(argv) for name in flag.names}
         return _serve(argv, given)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.engines import llama_library
 from reconciler.engines.llama_args import Settings
 from reconciler.memory.gguf import Header, Weights, find_weights
 from reconciler.memory.gguf.kv import ELEMENT
@@ -25,8 +26,23 @@ def why_not(spec: LaunchSpec, settings: Settings, weights: Weights, *, embedded:
     reasons = [_of_all(settings)]
     if embedded:
         reasons += [_batch(settings), _blocks(settings, weights.header)]
+        reasons += [_unknown(path, header) for path, header in _models(spec, settings, weights)]
     reasons += [*_files(spec, settings, weights)]
     return next((reason for reason in reasons if reason), None)
+
+
+def _models(spec: LaunchSpec, settings: Settings, weights: Weights) -> Iterator[tuple[str, Header]]:
+    """Yield all models that are loaded; what else they are is judged elsewhere."""
+    yield spec.weights or "", weights.header
+    if settings.draft is not None:
+        path = Path(spec.cwd) / settings.draft
+        yield str(path), find_weights(path).header
+
+
+def _unknown(path: str, header: Header) -> str | None:
+    # A projector in place of a model is told so, not that its architecture is unknown.
+    problem = None if _model(Path(path), header) else llama_library.cannot_load(header)
+    return problem and f"{path} cannot be loaded: {problem}"
 
 
 def _of_all(settings: Settings) -> str | None:
@@ -70,31 +86,35 @@ def _files(spec: LaunchSpec, settings: Settings, weights: Weights) -> Iterator[s
         path = Path(spec.cwd) / settings.projector
         arch = _text(find_weights(path).header, "general.architecture")
         if arch != _PROJECTOR:
-            yield f"--mmproj: {path} is no projector but of architecture {arch or 'unknown'}; name the mmproj file"
+            where = "projector" if spec.projector else "--mmproj"
+            yield f"{where}: {path} is no projector but of architecture {arch or 'unknown'}; name the mmproj file"
     if settings.draft is not None:
         path = Path(spec.cwd) / settings.draft
         yield _model(path, find_weights(path).header)
     for name in settings.loras:
         path = Path(spec.cwd) / name
-        yield _adapter(path, find_weights(path).header, weights.header)
+        problem = _adapter(path, find_weights(path).header, weights.header)
+        yield problem and f"{'adapters' if spec.adapters else '--lora'}: {problem}"
     if settings.template is not None and not (Path(spec.cwd) / settings.template).is_file():
         yield f"--chat-template-file: there is no file {Path(spec.cwd) / settings.template}"
 
 
 def _model(path: Path, header: Header) -> str | None:
     if _text(header, "general.architecture") == _PROJECTOR:
-        return f"{path} is a projector, not a model: it is given as `args: [--mmproj, FILE]` beside the model's weights"
+        return (
+            f"{path} is a projector, not a model: it is given as `projector:` beside the model's `weights:`"
+        )
     if _text(header, "general.type") == _ADAPTER:
-        return f"{path} is an adapter, not a model: it is given as `args: [--lora, FILE]` beside the model's weights"
+        return f"{path} is an adapter, not a model: it is given as `adapters: [{{path: FILE}}]` beside `weights:`"
     return None
 
 
 def _adapter(path: Path, header: Header, model: Header) -> str | None:
     kind = _text(header, "general.type")
     if kind != _ADAPTER:
-        return f"--lora: {path} is no adapter but a {kind or 'model'}"
+        return f"{path} is no adapter but a {kind or 'model'}"
     own, wanted = _text(header, "general.architecture"), _text(model, "general.architecture")
-    return None if own == wanted else f"--lora: {path} is for models of architecture {own}, not {wanted}"
+    return None if own == wanted else f"{path} is for models of architecture {own}, not {wanted}"
 
 
 def _text(header: Header, key: str) -> str:

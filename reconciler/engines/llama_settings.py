@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from reconciler.core.launch import LaunchSpec, LoadMode, Role
-from reconciler.engines import devices, llama_switches, llama_words
+from reconciler.core.launch import Batching, LaunchSpec, LoadMode, Role, Sleep
+from reconciler.engines import devices, llama_device, llama_files, llama_switches, llama_words
 from reconciler.engines.base import Finding
 
 #: Settings that the manager needs to know, so they have keys of their own in the manifest.
@@ -58,6 +58,9 @@ def check(spec: LaunchSpec) -> tuple[Finding, ...]:
     findings += _owned(("command",), llama_words.server_words(spec.command))
     findings += _owned(("args",), spec.args)
     findings += _unclear(spec)
+    findings += _foreign(spec)
+    findings += llama_files.check(spec)
+    findings += llama_device.check(spec)
     if spec.role not in ROLES:
         message = f"a llama.cpp server is no {spec.role.value} model"
         hint = f"one of {', '.join(sorted(ROLES))}; or `engine: command` with a program that is one"
@@ -88,6 +91,24 @@ def _unclear(spec: LaunchSpec) -> Iterator[Finding]:
             yield Finding(("env", name), f"{value!r} is neither yes nor no to llama.cpp", "write 1 or 0")
 
 
+def _foreign(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield the keys that are for other engines."""
+    keys = (
+        (("memory", "limit"), spec.allocator_limit is not None, "llama.cpp takes at its start what it needs"),
+        (("entry",), spec.entry is not None, "a class of yours is served by `engine: python`"),
+        (
+            ("python",),
+            spec.python is not None,
+            "another server is named as `command: [path/to/llama-server]`",
+        ),
+        (("batch",), spec.batch != Batching(), "requests side by side are stated as `context.slots`"),
+        (("sleep",), spec.sleep is not Sleep.OFF, "it ends; `state: {save: true}` keeps what it knows"),
+    )
+    for path, given, hint in keys:
+        if given:
+            yield Finding(path, f"llama.cpp has no `{'.'.join(path)}`", hint)
+
+
 def stated_context_bytes(spec: LaunchSpec, tokens: int | None) -> int | None:
     """Return the bytes `tokens` of context take where the manifest states the bytes of one, or None."""
     if spec.context_bytes_per_token is None or tokens is None:
@@ -106,6 +127,7 @@ def flags(spec: LaunchSpec, port: int) -> list[str]:
         # No budget stated: any slot may use the model's own length, as long as the others leave it.
         result += ["-kvu"]
     result += ["-ctk", spec.cache_type, "-ctv", spec.cache_type]
+    result += [*llama_device.flags(spec), *llama_files.flags(spec)]
     if spec.role in _VECTORS:
         batch = str(min(max(spec.context_tokens or 2048, _LEAST_BATCH), _MOST_BATCH))
         result += ["--rerank" if spec.role is Role.RERANK else "--embeddings", "-b", batch, "-ub", batch]
@@ -125,7 +147,7 @@ def optional_flags(spec: LaunchSpec) -> list[str]:
     result += ["--sse-ping-interval", "1", "--no-ui", "--offline", "--no-warmup"]
     if spec.load_mode is not LoadMode.AUTO:
         result += ["-lm", spec.load_mode.value]
-    return result
+    return [*result, *llama_device.optional_flags(spec), *llama_files.optional_flags(spec)]
 
 
 def optional_env(spec: LaunchSpec) -> dict[str, str]:
@@ -148,4 +170,4 @@ def optional_env(spec: LaunchSpec) -> dict[str, str]:
         env["LLAMA_ARG_NO_MMAP"] = "1"
     if spec.load_mode is LoadMode.MLOCK:
         env["LLAMA_ARG_MLOCK"] = "1"
-    return env
+    return {**env, **llama_device.optional_env(spec), **llama_files.optional_env(spec)}

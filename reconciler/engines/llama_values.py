@@ -38,6 +38,23 @@ REASONINGS: Final = {
     "deepseek-legacy": "COMMON_REASONING_FORMAT_DEEPSEEK_LEGACY",
 }
 
+SPECULATIONS: Final = {
+    name: f"COMMON_SPECULATIVE_TYPE_{name.upper().replace('-', '_')}"
+    for name in (
+        "none",
+        "draft-simple",
+        "draft-eagle3",
+        "draft-mtp",
+        "draft-dflash",
+        "draft-dspark",
+        "ngram-simple",
+        "ngram-map-k",
+        "ngram-map-k4v",
+        "ngram-mod",
+        "ngram-cache",
+    )
+}
+
 
 def whole_number(value: str, most: int = _MOST) -> int:
     """Return the number that llama.cpp reads. Raises `ValueError` where it would stop, or read only a part of it."""
@@ -60,6 +77,22 @@ def seed_number(value: str) -> int:
 def layers(value: str) -> int:
     """Return how many layers go to a GPU, as the library counts them. Raises `ValueError`."""
     return LAYERS[value] if value in LAYERS else whole_number(value)
+
+
+def scaled_files(value: str) -> list[tuple[str, float]]:
+    """Return the files of `FILE:SCALE,FILE:SCALE` with their scales. Raises `ValueError`."""
+    result = []
+    for item in filter(None, value.split(",")):
+        file, colon, scale = item.rpartition(":")
+        if not colon or not file:
+            raise ValueError(f"{item} is not FILE:SCALE")
+        result.append((file, float(scale)))
+    return result
+
+
+def speculations(value: str) -> list[str]:
+    """Return what the names of a list with commas stand for. Raises `ValueError`."""
+    return [one_of(SPECULATIONS, name) for name in value.split(",")]
 
 
 def one_of(members: Mapping[str, str], value: str) -> str:

@@ -345,7 +345,7 @@ def test_a_build_of_the_users_is_known_by_its_file(whole: Path, tmp_path: Path) 
 
 
 UNKNOWN = [
-    ("mystery", {"block_count": 24}, "mystery.embedding_length"),
+    ("falcon", {"block_count": 24}, "falcon.embedding_length"),
     (None, {}, "general.architecture"),
     ("llama", LLAMA_8B, "llama.context_length"),
 ]

@@ -61,6 +61,11 @@ SETTINGS = [
     (("--no-repack", "--repack"), "no_extra_bufts", False),
     (("-kvu", "-no-kvu"), "kv_unified", False),
     (("-s", "4294967295"), "sampling.seed", 4294967295),
+    (("-md", "/d.gguf"), "speculative.draft.mparams.path", "/d.gguf"),
+    (("--spec-draft-n-max", "7"), "speculative.draft.n_max", 7),
+    (("-ngld", "0"), "speculative.draft.n_gpu_layers", 0),
+    (("--no-mmproj-offload",), "mmproj_use_gpu", False),
+    (("--no-op-offload",), "no_op_offload", True),
 ]
 
 
@@ -83,6 +88,8 @@ VALUES = {
     "--pooling": "cls",
     "--reasoning-format": "none",
     "--lora": "/l.gguf",
+    "--lora-scaled": "/l.gguf:0.5",
+    "--spec-type": "draft-simple",
     "--chat-template-file": __file__,
 }
 
@@ -102,6 +109,9 @@ BAD = {
     "--port x: is not a whole number": ["--port", "x"],
     "-ctk f17: must be one of bf16, f16": ["-ctk", "f17"],
     "-fa yes: must be one of auto, off, on": ["-fa", "yes"],
+    "--lora-scaled /a: /a is not FILE:SCALE": ["--lora-scaled", "/a"],
+    "--lora-scaled /a:x: could not convert": ["--lora-scaled", "/a:x"],
+    "--spec-type fast: must be one of": ["--spec-type", "fast"],
     "--chat-template-file /none": ["--chat-template-file", "/none"],
     "--chat-template-file /dev/zero: [Errno 22] it is a device": ["--chat-template-file", "/dev/zero"],
 }
@@ -130,6 +140,22 @@ def test_older_wheels_are_set_by_their_own_fields() -> None:
 def test_several_adapters_are_split_at_commas() -> None:
     params = applied("--lora", "/a,/b", "--lora", "/c")
     assert [adapter.path for adapter in params.lora_adapters] == ["/a", "/b", "/c"]
+
+
+def test_adapters_have_their_scales() -> None:
+    params = applied("--lora", "/a", "--lora-scaled", "/b:0.5,/c:d:-2")
+    scales = [(adapter.path, adapter.scale) for adapter in params.lora_adapters]
+    assert scales == [("/a", 1.0), ("/b", 0.5), ("/c:d", -2.0)]
+
+
+def test_several_ways_to_guess_ahead() -> None:
+    types = applied("--spec-type", "draft-simple,ngram-mod").speculative.types
+    assert [kind.name.rpartition("TYPE_")[2] for kind in types] == ["DRAFT_SIMPLE", "NGRAM_MOD"]
+
+
+def test_what_an_older_wheel_does_not_have_is_said() -> None:
+    with pytest.raises(FlagError, match="-md: this xllamacpp is too old for it"):
+        apply(["-md", "/d"], SimpleNamespace(), SimpleNamespace())
 
 
 EDGES = [

@@ -108,7 +108,7 @@ EMBEDDED: dict[tuple[str, ...], str] = {
     ("-lm", "foo"): "must be one of auto, dio, mlock, mmap, mmap.mlock, none",
     ("-ctk", "q9_9"): "must be one of",
     ("-b", "1"): "with 1 slots at least 2",
-    ("-md", "model.gguf"): "unknown flag -md",
+    ("--hf-repo-draft", "a/b"): "unknown flag --hf-repo-draft",
     ("--temp", "hot"): "--temp hot",
 }
 

@@ -26,7 +26,7 @@ CHECKS = (
     "more than the file holds",
     "dimensions",
     "has value type",
-    "bytes are there",
+    "are there",
     "has the shape",
     "cannot describe",
     "begins at byte",

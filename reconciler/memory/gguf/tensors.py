@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import prod
 from typing import Final
 
+from reconciler.core.words import size as size_text
 from reconciler.memory.gguf.header import Tensor
 from reconciler.memory.gguf.notes import Notes
 from reconciler.memory.gguf.reader import Reader, damaged, shown, truncated
@@ -77,9 +78,15 @@ def check_places(
         gaps += before.size is not None and after.offset - end >= alignment
     needed = max((data_offset + tensor.offset + (tensor.size or 0) for tensor in placed), default=0)
     if needed > size:
-        raise truncated(f"{size} of {needed} bytes are there")
+        raise truncated(f"{_share(size, needed)} are there")
     if gaps:
         notes.add(f"gaps between the tensors: {gaps}")
+
+
+def _share(size: int, needed: int) -> str:
+    """Return how much of a file is there; to the byte where less does not tell it from the whole."""
+    there, whole = size_text(size), size_text(needed)
+    return f"{size} of {needed} bytes" if there == whole else f"{there} of {whole}"
 
 
 def tensor_bytes(tensors: Iterable[Tensor], data_size: int) -> int:

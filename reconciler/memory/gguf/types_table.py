@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import Final
 
 #: GGML type number: (elements in a block, bytes of a block), as `ggml_blck_size` and `ggml_type_size` give them.
-#: Numbers that are left out never were in files, or were removed from the format (4, 5, 31-33, 36-38).
+#: Numbers that are left out never were in files, or were removed from the format (`REMOVED`). Of 42 (Q2_0) there are
+#: files with blocks of two sizes, so what its tensors take is told by where they begin.
 BLOCKS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
     {
         0: (1, 4),  # F32
@@ -42,5 +43,59 @@ BLOCKS: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(
         39: (32, 17),  # MXFP4
         40: (64, 36),  # NVFP4
         41: (128, 18),  # Q1_0
+    }
+)
+
+#: GGML type number -> its name.
+NAMES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        0: "F32",
+        1: "F16",
+        2: "Q4_0",
+        3: "Q4_1",
+        6: "Q5_0",
+        7: "Q5_1",
+        8: "Q8_0",
+        9: "Q8_1",
+        10: "Q2_K",
+        11: "Q3_K",
+        12: "Q4_K",
+        13: "Q5_K",
+        14: "Q6_K",
+        15: "Q8_K",
+        16: "IQ2_XXS",
+        17: "IQ2_XS",
+        18: "IQ3_XXS",
+        19: "IQ1_S",
+        20: "IQ4_NL",
+        21: "IQ3_S",
+        22: "IQ2_S",
+        23: "IQ4_XS",
+        24: "I8",
+        25: "I16",
+        26: "I32",
+        27: "I64",
+        28: "F64",
+        29: "IQ1_M",
+        30: "BF16",
+        34: "TQ1_0",
+        35: "TQ2_0",
+        39: "MXFP4",
+        40: "NVFP4",
+        41: "Q1_0",
+        42: "Q2_0",
+    }
+)
+#: Numbers that meant something in files once, and that no build has taken since.
+REMOVED: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        4: "Q4_2",
+        5: "Q4_3",
+        31: "Q4_0_4_4",
+        32: "Q4_0_4_8",
+        33: "Q4_0_8_8",
+        36: "IQ4_NL_4_4",
+        37: "IQ4_NL_4_8",
+        38: "IQ4_NL_8_8",
     }
 )

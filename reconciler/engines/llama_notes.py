@@ -1,0 +1,50 @@
+"""What is worth saying of a llama.cpp model's weights, though nothing hinders it: too coarse for its role."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from reconciler.core.launch import Role
+from reconciler.engines.llama_server import Program, embedded_version
+from reconciler.memory.gguf import Header
+from reconciler.memory.gguf.quantisation import Quantisation, quantisation
+
+#: Bits a weight from which vectors and scores are those of the model, and from which they come close to it.
+_EXACT: Final = 16.0
+_CLOSE: Final = 8.0
+#: Bits a weight below which answers are noticeably worse.
+_COARSE: Final = 4.0
+#: Types that models are trained in: there is nothing finer to take.
+_TRAINED: Final = frozenset({"MXFP4", "NVFP4", "Q1_0", "Q2_0", "TQ1_0", "TQ2_0"})
+#: The series of xllamacpp, by year, that this was checked with, and its build.
+_CHECKED_SERIES: Final = "2026"
+CHECKED: Final = "2026.10.11549"
+
+
+def notes(role: Role, header: Header, program: Program | None) -> Iterator[str]:
+    """Yield one sentence for each thing worth saying."""
+    found = quantisation(header)
+    if found is not None and found.main not in _TRAINED:
+        yield from _coarse(role, found)
+    if program is not None and program.embedded:
+        yield from _untried(embedded_version())
+
+
+def _coarse(role: Role, found: Quantisation) -> Iterator[str]:
+    name = f"{found.name} ({found.bits:.1f} bits a weight)"
+    if role is Role.EMBEDDING and found.bits < _CLOSE:
+        yield (
+            f"{name} is coarse for embeddings: vectors of another quantisation are not comparable; F16 is usual"
+        )
+    elif role is Role.EMBEDDING and found.bits < _EXACT:
+        yield f"{name} gives vectors close to those of F16; keep one index to vectors of one file"
+    elif role is Role.RERANK and found.bits < _CLOSE:
+        yield f"{name} is coarse for ranking: passages of similar worth change places; F16 is usual"
+    elif role is Role.RERANK and found.bits < _EXACT:
+        yield f"{name} gives scores close to those of F16; a threshold on them is one for this file"
+    elif role not in (Role.EMBEDDING, Role.RERANK) and found.bits < _COARSE:
+        yield f"{name} is coarse for generation: answers are noticeably worse than from 4 bits a weight on"
+
+
+def _untried(version: str) -> Iterator[str]:
+    if version.partition(".")[0] != _CHECKED_SERIES:
+        yield f"xllamacpp {version} is of a series this was not checked with ({CHECKED} was)"
