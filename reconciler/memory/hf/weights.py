@@ -11,6 +11,7 @@ from typing import Final
 from reconciler.core.memory import MappedFile
 from reconciler.core.words import size as size_text
 from reconciler.memory.gguf import Unreadable, WeightsError
+from reconciler.memory.hf.instead import without_safetensors
 from reconciler.memory.hf.safetensors import read_safetensors
 from reconciler.memory.hf.scan import members, read_json
 from reconciler.memory.lookalike import lookalike
@@ -102,7 +103,7 @@ def _in_folder(folder: Path) -> tuple[tuple[Path, ...], int | None, tuple[str, .
     names = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
     names = [name for name in names if not name.startswith(_ASIDE)] or names
     if not names:
-        raise WeightsError(odd[0] if odd else f"{folder} holds no .safetensors file")
+        raise WeightsError(odd[0] if odd else without_safetensors(folder))
     numbered: set[str] = set()
     for name in names:
         numbered.update(_numbered(folder, name))
