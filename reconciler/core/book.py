@@ -102,17 +102,25 @@ def size(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None
     """Return the bytes a loaded model is charged: the larger of estimate and measured peak; None = unknown.
 
     The peak counts also while the model is not loaded: otherwise a model measured at 6 GiB would be evicted for its
-    size and reloaded at its stated 1 GiB, for ever. What another build of the engine held says nothing of this one.
+    size and reloaded at its stated 1 GiB, for ever. What another build of the engine held, or the model with other
+    weights, says nothing of this one.
     """
-    entry = None if entry is None or _other_build(entry, preflight) else entry
+    entry = None if entry is None or _other(entry, preflight) else entry
     stated = spec.steady if spec.steady is not None else _estimated(preflight, entry)
     if entry is None or entry.peak <= 0:
         return stated
     return entry.peak if stated is None else max(stated, entry.peak)
 
 
-def _other_build(entry: LedgerEntry, preflight: Preflight | None) -> bool:
-    return preflight is not None and bool(entry.build and preflight.build) and entry.build != preflight.build
+def _other(entry: LedgerEntry, preflight: Preflight | None) -> bool:
+    """Whether what was measured was measured with another build of the engine, or other weights."""
+    if preflight is None:
+        return False
+    return _differ(entry.build, preflight.build) or _differ(entry.weights, preflight.weights)
+
+
+def _differ(known: str, now: str) -> bool:
+    return bool(known and now) and known != now
 
 
 def _estimated(preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:
@@ -139,7 +147,7 @@ def load_need(
     """Return the bytes reserved while a model loads: its peak, never less than its size; None = unknown."""
     if known_size is None:
         return None
-    entry = None if entry is None or _other_build(entry, preflight) else entry
+    entry = None if entry is None or _other(entry, preflight) else entry
     return max(known_size, spec.peak or 0, _estimated_peak(preflight, entry) or 0)
 
 
@@ -167,16 +175,18 @@ def measured(entry: LedgerEntry, instance: Instance) -> LedgerEntry:
     return entry if most <= entry.peak else replace(entry, peak=most)
 
 
-def loaded(entry: LedgerEntry, seconds: float, build: str = "", said: Said | None = None) -> LedgerEntry:
+def loaded(
+    entry: LedgerEntry, seconds: float, build: str = "", said: Said | None = None, weights: str = ""
+) -> LedgerEntry:
     """Return the entry after a load that took `seconds`. Failures stay until the model has proved stable."""
-    return replace(entry, load_seconds=seconds, retry_at=None, build=build, said=said)
+    return replace(entry, load_seconds=seconds, retry_at=None, build=build, said=said, weights=weights)
 
 
-def begun(entry: LedgerEntry, build: str) -> LedgerEntry:
-    """Return the entry as a load with this engine build begins: what another build held is forgotten."""
-    if not build or not entry.build or build == entry.build:
+def begun(entry: LedgerEntry, build: str, weights: str = "") -> LedgerEntry:
+    """Return the entry as a load with this engine build and these weights begins: what others held is forgotten."""
+    if not _differ(entry.build, build) and not _differ(entry.weights, weights):
         return entry
-    return replace(entry, peak=0, said=None, build=build)
+    return replace(entry, peak=0, said=None, build=build or entry.build, weights=weights or entry.weights)
 
 
 def failed(entry: LedgerEntry, error: str, now: float) -> LedgerEntry:

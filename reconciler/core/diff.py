@@ -1,9 +1,8 @@
 """Compare what is wanted with what runs: one row a model, and what runs that nobody wants."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 
 from reconciler.core import book
 from reconciler.core.shares import Files, own, within
@@ -51,6 +50,13 @@ class Row:
     held_files: Files = ()
     #: What the running instance is charged besides mapped files; unknown counts 0.
     own_charge: int = 0
+    #: Its process that sleeps, as a row of its own: the model itself does not run.
+    sleeper: "Row | None" = None
+
+    @property
+    def asleep(self) -> bool:
+        """Whether this is the row of a process that sleeps."""
+        return self.instance is not None and self.instance.asleep
 
     @property
     def busy(self) -> bool:
@@ -70,27 +76,26 @@ class Row:
         return self.spec.residency is Residency.WARM and not self.demand.dismissed
 
 
-#: First match wins.
-_RULES: Final[
-    tuple[tuple[Fitness, Callable[[ModelSpec, Instance | None, LedgerEntry | None, float], bool]], ...]
-] = (
-    # It runs, started from these very settings.
-    (Fitness.FRESH, lambda spec, inst, entry, now: inst is not None and inst.digest == spec.digest),
-    # It runs, but from other settings.
-    (Fitness.DRIFTED, lambda spec, inst, entry, now: inst is not None),
-    # It does not run, it failed, and its next try is not due.
-    (Fitness.FAILING, lambda spec, inst, entry, now: entry is not None and (entry.retry_at or now) > now),
-    # It does not run.
-    (Fitness.MISSING, lambda spec, inst, entry, now: True),
-)
+def fitness(
+    spec: ModelSpec,
+    instance: Instance | None,
+    preflight: Preflight | None,
+    entry: LedgerEntry | None,
+    now: float,
+) -> Fitness:
+    """Return how a model's process compares with its spec, and with the weights as they are now."""
+    if instance is not None:
+        fresh = instance.digest == spec.digest and not weights_replaced(instance, preflight)
+        return Fitness.FRESH if fresh else Fitness.DRIFTED
+    failing = entry is not None and entry.retry_at is not None and entry.retry_at > now
+    return Fitness.FAILING if failing else Fitness.MISSING
 
 
-def fitness(spec: ModelSpec, instance: Instance | None, entry: LedgerEntry | None, now: float) -> Fitness:
-    """Return how a model's process compares with its spec."""
-    for name, holds in _RULES:
-        if holds(spec, instance, entry, now):
-            return name
-    raise AssertionError("the last rule always holds")
+def weights_replaced(instance: Instance, preflight: Preflight | None) -> bool:
+    """Return whether the weights are known to be others than a process was started with, and could be loaded."""
+    if preflight is None or not preflight.weights or not instance.weights:
+        return False
+    return preflight.weights != instance.weights and preflight.reason is None
 
 
 @dataclass(slots=True)
@@ -98,7 +103,8 @@ class Table:
     """The whole comparison: rows sorted by name, and stray instances sorted by (model, pid)."""
 
     rows: list[Row]
-    #: Processes of models the manifest does not name, and second processes of a model it does.
+    #: Processes of models the manifest does not name, and second processes of a model it does. Not those that sleep
+    #: for a model that does not run: these are in its row.
     strays: list[Instance]
     #: Models the manifest does not name whose process still serves requests.
     still_serving: frozenset[str] = frozenset()
@@ -108,7 +114,7 @@ class Table:
 
 def compare(manifest: Manifest, world: World, now: float) -> Table:
     """Return a row for every model of the manifest and the instances no row accounts for."""
-    chosen, strays = _match(manifest, world.observation.instances)
+    chosen, sleeping, strays = _match(manifest, world.observation.instances)
     demands = {d.model: d for d in world.observation.demands}
     preflights = {p.model: p for p in world.observation.preflights}
     entries = {(e.model, e.digest): e for e in world.ledger}
@@ -118,12 +124,12 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         preflight, entry, instance = preflights.get(name), entries.get((name, spec.digest)), chosen.get(name)
         size = book.size(spec, preflight, entry)
         need = book.load_need(spec, preflight, entry, size)
+        fits = fitness(spec, instance, preflight, entry, now)
         # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
-        launched = (
-            size if instance is None or instance.digest == spec.digest else _own_size(entries, instance)
-        )
+        drifted = instance is not None and fits is Fitness.DRIFTED
+        launched = _own_size(entries, instance) if drifted and instance else size
         charge = _charge(instance, launched, need)
-        held_files = within(_held_files(spec, instance, preflight), charge)
+        held_files = within(_held_files(instance, None if drifted else preflight), charge)
         rows.append(
             Row(
                 name=name,
@@ -136,24 +142,35 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
                 size=size,
                 need=need,
                 charge=charge,
-                fitness=fitness(spec, instance, entry, now),
+                fitness=fits,
                 files=within(preflight.files, size) if preflight else (),
                 held_files=held_files,
                 own_charge=own(charge or 0, held_files),
             )
         )
+        if name in sleeping:
+            rows[-1].sleeper = _sleeper(rows[-1], sleeping[name], now)
     named = {spec.name for spec in manifest.models}
     serving = frozenset(d.model for d in demands.values() if d.in_use and d.model not in named)
     left = frozenset(d.model for d in demands.values() if d.model in serving and d.spared is Reason.REMOVED)
     return Table(rows, strays, serving, left)
 
 
-def _held_files(spec: ModelSpec, instance: Instance | None, preflight: Preflight | None) -> Files:
+def _sleeper(row: Row, instance: Instance, now: float) -> Row:
+    """Return the row of a process that sleeps for a model: charged what it holds, and nothing for what it may do."""
+    charge = book.held(instance)
+    files = within(instance.files, charge)
+    fits = fitness(row.spec, instance, row.preflight, row.entry, now)
+    sleeping = replace(row, instance=instance, size=None, need=None, charge=charge, fitness=fits, files=())
+    sleeping.held_files, sleeping.own_charge = files, own(charge or 0, files)
+    return sleeping
+
+
+def _held_files(instance: Instance | None, preflight: Preflight | None) -> Files:
     """Return the files of a running instance: whole where they are known, otherwise as far as they are resident."""
     if instance is None:
         return ()
-    expected = preflight.files if preflight is not None and instance.digest == spec.digest else ()
-    return expected or instance.files
+    return preflight.files if preflight is not None and preflight.files else instance.files
 
 
 def _charge(instance: Instance | None, launched: int | None, need: int | None) -> int | None:
@@ -167,18 +184,25 @@ def _own_size(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -
     return max(instance.admitted, entry.peak if entry else 0) or None
 
 
-def _match(manifest: Manifest, instances: Iterable[Instance]) -> tuple[dict[str, Instance], list[Instance]]:
-    """Choose one instance a model (the fresh, ready, oldest one); the rest, and what is broken, are strays."""
+def _match(
+    manifest: Manifest, instances: Iterable[Instance]
+) -> tuple[dict[str, Instance], dict[str, Instance], list[Instance]]:
+    """Choose one instance a model (the fresh, ready, oldest one); the rest, and what is broken, are strays.
+
+    Second come those that sleep, of models of which none is awake.
+    """
     digests = {spec.name: spec.digest for spec in manifest.models}
     ordered = sorted(
         instances,
-        key=lambda i: (i.model, i.digest != digests.get(i.model), not i.ready, i.started, i.pid),
+        key=lambda i: (i.model, i.asleep, i.digest != digests.get(i.model), not i.ready, i.started, i.pid),
     )
     chosen: dict[str, Instance] = {}
+    sleeping: dict[str, Instance] = {}
     strays = []
     for instance in ordered:
-        if instance.model in digests and instance.model not in chosen and not instance.broken:
-            chosen[instance.model] = instance
+        known = instance.model in chosen or instance.model in sleeping
+        if instance.model in digests and not known and not instance.broken:
+            (sleeping if instance.asleep else chosen)[instance.model] = instance
         else:
             strays.append(instance)
-    return chosen, sorted(strays, key=lambda i: (i.model, i.pid))
+    return chosen, sleeping, sorted(strays, key=lambda i: (i.model, i.pid))

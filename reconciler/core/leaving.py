@@ -3,6 +3,7 @@
 from typing import Final
 
 from reconciler.core.diff import Fitness, Row
+from reconciler.core.restarts import restart_due
 from reconciler.core.selection import Going
 from reconciler.core.types import Instance, Reason, Residency
 
@@ -47,7 +48,17 @@ def removal_reason(row: Row, now: float) -> Reason | None:
     return None if row.busy or demand.away else _rested(row, instance, now)
 
 
+def replaced_for_its_age(row: Row, now: float) -> bool:
+    """Return whether a running model that nobody uses leaves for a fresh process of itself, which could be started."""
+    if row.busy or row.demand.away or not restart_due(row, now):
+        return False
+    return unstartable(row, now) is None
+
+
 def _rested(row: Row, instance: Instance, now: float) -> Reason | None:
+    # One that is wanted is replaced in one go, where it claims its room.
+    if not row.wanted and replaced_for_its_age(row, now):
+        return Reason.RESTART_DUE
     idle = now - instance.last_used
     if row.spec.residency is Residency.TRANSIENT and (instance.served > 0 or idle >= TRANSIENT_GRACE):
         return Reason.TRANSIENT_DONE

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from reconciler.core.types import Evict, Load, ModelSpec, Plan, Reason, Residency, Step, World
+from reconciler.core.types import Evict, Instance, Load, ModelSpec, Plan, Reason, Residency, Step, World
 
 #: Share of the expected bytes that must be seen back before memory counts as recovered, and how long to wait for it.
 RECOVERED_SHARE: Final = 0.8
@@ -165,11 +165,18 @@ def _begin_evict(action: Evict, spec: ModelSpec | None, world: World, now: float
     )
     if instance is None:
         raise CannotBegin(f"{action.model} (pid {action.pid}) does not run any more")
-    stays = spec is not None and spec.residency is Residency.PINNED and instance.digest == spec.digest
-    if stays and action.reason not in (Reason.DUPLICATE, Reason.CRASHED):
+    if spec is not None and spec.residency is Residency.PINNED and not _may_leave(action, spec, instance):
         raise CannotBegin(f"{action.model} is pinned")
     limits = spec or ModelSpec(action.model, instance.digest)
     return Evicting(action, now, _evict_deadline(action, now, limits.drain_timeout, limits.stop_grace))
+
+
+def _may_leave(action: Evict, spec: ModelSpec, instance: Instance) -> bool:
+    """Whether a process of a pinned model is what may be stopped: no use to anybody, or replaced at once."""
+    if action.reason is Reason.DRIFTED:
+        return instance.digest != spec.digest or bool(instance.weights) or instance.asleep
+    pointless = action.reason in (Reason.DUPLICATE, Reason.CRASHED)
+    return pointless or action.reason is Reason.RESTART_DUE or instance.digest != spec.digest
 
 
 def advance(state: State, event: Event, now: float) -> State:

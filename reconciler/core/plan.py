@@ -5,10 +5,13 @@ from dataclasses import replace
 from typing import Final
 
 from reconciler.core import book
+from reconciler.core.details import evict_detail, load_detail, serves_on, use
 from reconciler.core.diff import Row, Table, compare
 from reconciler.core.leaving import TRANSIENT_GRACE, rests_until
+from reconciler.core.restarts import next_restart
 from reconciler.core.select import PATIENCE, select
 from reconciler.core.selection import Block, Coming, Going, Selection
+from reconciler.core.sleeping import asleep_text, may_sleep
 from reconciler.core.types import (
     Account,
     Demand,
@@ -23,8 +26,8 @@ from reconciler.core.types import (
     Verdict,
     World,
 )
-from reconciler.core.words import counted, span
 from reconciler.core.words import size as size_text
+from reconciler.core.words import span
 
 #: Models in use are not looked at more often than this to see whether they have come to rest.
 REST: Final = 0.5
@@ -75,6 +78,8 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
             )
         if row.spec.residency is Residency.TRANSIENT and not row.busy:
             times.append(instance.last_used + TRANSIENT_GRACE)
+        if (restart := next_restart(row.spec, instance)) is not None:
+            times.append(restart)
     return min((t for t in times if t > now), default=None)
 
 
@@ -111,45 +116,27 @@ def _evict(going: Going, free: int, now: float, shortage: str = "") -> Evict:
         reason=going.reason,
         for_model=claimant.name if claimant else None,
         drain=going.busy,
+        sleep=may_sleep(going, now),
         last_used=instance.last_used,
-        detail=_evict_detail(going, now, shortage),
+        detail=evict_detail(going, now, shortage),
         free=max(0, free),
     )
 
 
-def _evict_detail(going: Going, now: float, shortage: str) -> str:
-    row, claimant = going.row, going.claimant
-    idle = (
-        "in use: its requests get to end first"
-        if going.busy
-        else f"idle {span(max(0.0, now - going.instance.last_used))}"
-    )
-    if claimant is not None and row is not None:
-        if claimant.pinned:
-            return f"{claimant.name} is pinned, {idle}"
-        sign = "<" if row.spec.priority < claimant.spec.priority else "="
-        return f"priority {row.spec.priority} {sign} {claimant.spec.priority}, {idle}"
-    texts = {
-        Reason.DRIFTED: "its settings changed",
-        Reason.REMOVED: "not in the manifest",
-        Reason.DUPLICATE: "a second process of the same model",
-        Reason.CRASHED: "what a dead process left behind",
-        Reason.DISMISSED: "asked for",
-        Reason.OVER_BUDGET: f"models hold more than the budget, {idle}",
-        Reason.MEMORY_PRESSURE: f"{shortage}, {idle}",
-    }
-    return texts.get(going.reason, idle)
-
-
 def _load(coming: Coming, free: int, now: float) -> Load:
-    row, demand = coming.row, coming.row.demand
-    detail = ""
-    if demand.waiting > 0:
-        detail = f"{counted(demand.waiting, 'request')} waiting"
-        if demand.oldest is not None:
-            detail += f", oldest {span(max(0.0, now - demand.oldest))}"
-    size = coming.need if row.size is None else row.size
-    return Load(row.name, row.spec.digest, coming.need, coming.reason, detail, free, size)
+    row, woken = coming.row, coming.wakes
+    return Load(
+        row.name,
+        row.spec.digest,
+        coming.need,
+        coming.reason,
+        load_detail(coming, now),
+        free,
+        size=coming.need if row.size is None else row.size,
+        pid=woken.pid if woken is not None else None,
+        started=woken.started if woken is not None else None,
+        holds=(book.held(woken) or 0) if woken is not None else 0,
+    )
 
 
 def _verdicts(table: Table, selection: Selection, steps: tuple[Step, ...], now: float) -> Iterator[Verdict]:
@@ -187,7 +174,8 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
         return Verdict(row.name, outcome, reason, row.size, detail)
     if evict is not None and evict.reason not in (Reason.DUPLICATE, Reason.CRASHED):
         detail = f"for {evict.for_model}: {evict.detail}" if evict.for_model else evict.detail
-        return Verdict(row.name, Outcome.EVICT, evict.reason, row.charge, detail)
+        charge = row.charge if row.sleeper is None else row.sleeper.charge
+        return Verdict(row.name, Outcome.EVICT, evict.reason, charge, detail)
     if block is not None:
         return _blocked(row, block, now, selection)
     if row.instance is not None:
@@ -198,7 +186,9 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
     hopeless = selection.hopeless.get(row.name)
     if hopeless is not None:
         return replace(_blocked(row, hopeless, now, selection), outcome=Outcome.COLD)
-    return Verdict(row.name, Outcome.COLD, Reason.NOT_WANTED, row.size, "loads when a request asks for it")
+    asleep = asleep_text(row)
+    text = f"{asleep}: wakes when a request asks for it" if asleep else "loads when a request asks for it"
+    return Verdict(row.name, Outcome.COLD, Reason.NOT_WANTED, row.size, text)
 
 
 def _kept(row: Row, now: float) -> tuple[Reason, int | None, str]:
@@ -207,23 +197,11 @@ def _kept(row: Row, now: float) -> tuple[Reason, int | None, str]:
     if not instance.ready:
         return Reason.LOADING, row.charge, "being loaded"
     if row.demand.in_use:
-        return Reason.IN_USE, row.charge, _use(row.demand)
+        return Reason.IN_USE, row.charge, use(row.demand)
     idle = f"idle {span(max(0.0, now - instance.last_used))}"
     if row.pinned:
         return Reason.PINNED, row.charge, idle
     return (Reason.WARM if row.wanted else Reason.RESIDENT), row.charge, idle
-
-
-def _use(demand: Demand) -> str:
-    """Return who uses a model: `2 requests being served, 3 requests at the gate, held by 1 lease`."""
-    parts = []
-    if demand.active:
-        parts.append(f"{counted(demand.active, 'request')} being served")
-    if demand.gated:
-        parts.append(f"{counted(demand.gated, 'request')} at the gate")
-    if demand.held:
-        parts.append(f"held by {counted(demand.held, 'lease')}")
-    return ", ".join(parts)
 
 
 def _blocked(row: Row, block: Block, now: float, selection: Selection) -> Verdict:
@@ -238,7 +216,9 @@ def _blocked(row: Row, block: Block, now: float, selection: Selection) -> Verdic
         retry_in = (rests_until(row, now) or now) - now
     detail = _block_detail(row, block, retry_in, selection)
     if row.instance is not None:
-        detail += "; the process with the old settings serves on"
+        detail += f"; {serves_on(row)}"
+    elif asleep := asleep_text(row):
+        detail += f"; {asleep}"
     return Verdict(row.name, outcome, block.reason, row.need, detail, retry_in)
 
 

@@ -26,11 +26,14 @@ class Coming:
     """One model that is loaded, after those that leave just before it."""
 
     row: Row
-    #: Bytes that must be free before it is begun, and bytes of them it is charged once it is loaded.
+    #: Bytes that must be free before it is begun, and bytes of them it is charged once it is loaded. What a process
+    #: holds that is woken is not among them.
     need: int
     keeps: int
     reason: Reason
     before: list[Going] = field(default_factory=list)
+    #: Its process that sleeps and is woken for it; None = a new one is started.
+    wakes: Instance | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -161,6 +161,8 @@ class Instance:
     weights: str = ""
     #: Bytes committed when it became ready; None = not known.
     committed_at_ready: int | None = None
+    #: These settings were asked to sleep in this run, and gave nothing back: they are not asked again.
+    sleepless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,8 @@ class LedgerEntry:
     build: str = ""
     #: What the engine's log said it took; None = nothing.
     said: Said | None = None
+    #: Fingerprint of the weights `peak` and `said` belong to; "" = not known.
+    weights: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +283,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Start a model. `needs` bytes are reserved until it is ready."""
+    """Start a model, or wake it. `needs` bytes are reserved until it is ready."""
 
     model: str
     digest: str
@@ -290,6 +294,10 @@ class Load:
     free: int = 0
     #: Bytes it is charged once it is loaded.
     size: int = 0
+    #: The process that is woken for it, and the bytes that one holds already; None = a new one is started.
+    pid: int | None = None
+    started: int | None = None
+    holds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,87 @@
+"""What plans say of their steps to people: the reason in numbers."""
+
+from reconciler.core.diff import Row, weights_replaced
+from reconciler.core.restarts import restart_due
+from reconciler.core.selection import Coming, Going
+from reconciler.core.sleeping import may_sleep
+from reconciler.core.types import Demand, Reason
+from reconciler.core.words import counted, span
+
+
+def evict_detail(going: Going, now: float, shortage: str) -> str:
+    """Return why a process goes; `shortage` is why memory is short."""
+    sleeps = ", sleeps" if may_sleep(going, now) else ""
+    return _why(going, _rest(going, now), now, shortage) + sleeps
+
+
+def _why(going: Going, rest: str, now: float, shortage: str) -> str:
+    row, claimant = going.row, going.claimant
+    if claimant is not None and row is not None:
+        if claimant.pinned:
+            return f"{claimant.name} is pinned, {rest}"
+        sign = "<" if row.spec.priority < claimant.spec.priority else "="
+        return f"priority {row.spec.priority} {sign} {claimant.spec.priority}, {rest}"
+    texts = {
+        Reason.DRIFTED: _drift(row),
+        Reason.REMOVED: "not in the manifest",
+        Reason.DUPLICATE: "a second process of the same model",
+        Reason.CRASHED: "what a dead process left behind",
+        Reason.DISMISSED: "asked for",
+        Reason.OVER_BUDGET: f"models hold more than the budget, {rest}",
+        Reason.MEMORY_PRESSURE: f"{shortage}, {rest}",
+    }
+    text = texts.get(going.reason, rest)
+    if going.reason is Reason.RESTART_DUE and row is not None:
+        return restart_due(row, now)
+    ends = going.reason in (Reason.DRIFTED, Reason.DISMISSED, Reason.REMOVED, Reason.DUPLICATE)
+    return f"{text}, asleep" if ends and going.instance.asleep else text
+
+
+def _rest(going: Going, now: float) -> str:
+    if going.busy:
+        return "in use: its requests get to end first"
+    if going.instance.asleep:
+        return "asleep"
+    return f"idle {span(max(0.0, now - going.instance.last_used))}"
+
+
+def _drift(row: Row | None) -> str:
+    if row is None or row.instance is None:
+        return "its settings changed"
+    if row.instance.digest != row.spec.digest:
+        return "its settings changed"
+    return (
+        "its weights were replaced" if weights_replaced(row.instance, row.preflight) else "it may not sleep"
+    )
+
+
+def load_detail(coming: Coming, now: float) -> str:
+    """Return who waits for a model that is loaded, and whether it is only woken."""
+    demand, parts = coming.row.demand, []
+    if coming.wakes is not None:
+        parts.append("wakes")
+    if demand.waiting > 0:
+        parts.append(f"{counted(demand.waiting, 'request')} waiting")
+        if demand.oldest is not None:
+            parts.append(f"oldest {span(max(0.0, now - demand.oldest))}")
+    return ", ".join(parts)
+
+
+def serves_on(row: Row) -> str:
+    """Return what a model does whose process cannot be replaced now."""
+    old = row.instance is not None and row.instance.digest == row.spec.digest
+    return f"the process with the old {'weights' if old else 'settings'} serves on"
+
+
+def use(demand: Demand) -> str:
+    """Return who uses a model: `2 requests being served, 3 requests at the gate, held by 1 lease`."""
+    parts = []
+    if demand.active:
+        parts.append(f"{counted(demand.active, 'request')} being served")
+    if demand.gated:
+        parts.append(f"{counted(demand.gated, 'request')} at the gate")
+    if demand.jobs:
+        parts.append(f"{counted(demand.jobs, 'job')} being worked on")
+    if demand.held:
+        parts.append(f"held by {counted(demand.held, 'lease')}")
+    return ", ".join(parts)

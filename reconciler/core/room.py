@@ -1,0 +1,282 @@
+"""The room there is at one step of a plan: who holds it, who leaves anyway, and who may give way for whom."""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from reconciler.core import book
+from reconciler.core.diff import Fitness, Row, Table
+from reconciler.core.leaving import going_order, removal_reason, replaced_for_its_age, spared, stray_reason
+from reconciler.core.reach import Pinned
+from reconciler.core.selection import Going, Selection
+from reconciler.core.shares import Files, Shares, own, shared, within
+from reconciler.core.sleeping import Sleepers
+from reconciler.core.types import Instance, Manifest, Observation, Reason
+from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, may_displace, rank
+
+#: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
+PATIENCE: Final = 10.0
+
+
+class Room:
+    """What is free, and what could be; `free` runs along with the steps decided so far."""
+
+    def __init__(self, manifest: Manifest, seen: Observation, table: Table, now: float) -> None:
+        self.now = now
+        self.table = table
+        self.pressure = seen.pressure
+        self.budget = book.budget(manifest, seen.memory)
+        self.sleepers = Sleepers(table)
+        awake = [r.instance for r in table.rows if r.instance is not None]
+        instances = awake + [r.instance for r in self.sleepers.rows if r.instance] + table.strays
+        capacity = book.capacity(manifest, seen.memory, instances)
+        soft = book.capacity(manifest, seen.memory, instances, book.mark(manifest, soft=True))
+        #: Room that only a model somebody waits for may take: between the soft mark and the hard one.
+        self.kept_for_demand = (capacity or 0) - (soft or 0)
+        #: Files of all that is in memory at this step of the plan, and of those of it that do not leave anyway.
+        self.here, self.staying = Shares(), Shares()
+        self.sharing = shared(_holders_of_files(table))
+        self.out = Selection(capacity=capacity, shortage=seen.pressure.cause)
+        #: What is left of the capacity at this step of the plan; None = something that is there then is unknown.
+        self.free: int | None = None
+        #: Processes whose charge is unknown.
+        self.unknown = 0
+        self._add_up()
+        #: Leave whatever happens, idle ones first: a drain holds up everything behind it. And what they hold alone.
+        self.removals: deque[Going] = deque()
+        self.removals_own = 0
+        #: Are wanted, and to be replaced by a fresh process of themselves.
+        self.aged: set[str] = set()
+        residents = sorted(self._sort_out_residents(), key=rank)
+        victims = [*self.sleepers.victims, *residents]
+        #: May have to give way, the cheapest loss first.
+        self.victims = {r.name: r for r in victims}
+        self.held = sorted((r for r in residents if r.demand.held), key=lambda r: r.name)
+        self.loading = [r.name for r in table.rows if r.instance is not None and not r.instance.ready]
+        #: What all that are loaded first will keep.
+        self.coming_bytes = 0
+        self.bytes = PriorityBytes(victims)
+        self.own_bytes = PriorityBytes(victims if self.sharing else (), own=True)
+        #: Those of them that may go now, and those that may be drained now.
+        settled = [r for r in residents if self._has_stayed(r)]
+        self.idle = Displaceable(r for r in settled if not r.busy)
+        # A model that is held stays until it is released, however long somebody waits for its room.
+        self.busy = Displaceable(
+            r for r in settled if r.busy and not r.demand.held and not spared(r, Reason.MAKE_ROOM)
+        )
+        self.pinned = Pinned(table, now)
+        #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
+        #: models themselves: what they need changes with who holds a file.
+        self.least_blocked: int | None = None
+        self.blocked_sharing: list[Row] = []
+        #: Nothing is loaded while memory is short.
+        self.held_up = False
+
+    def _add_up(self) -> None:
+        """Take all that runs into the account: what models hold alone, and each mapped file once."""
+        running = [(r.instance.ready, r.charge, r.held_files) for r in self.table.rows if r.instance]
+        running += [(True, r.charge, r.held_files) for r in self.sleepers.rows]
+        running += [(True, book.stray_charge(s), _stray_files(s)) for s in self.table.strays]
+        sums = {True: 0, False: 0}
+        # What is ready first: a file that a model maps while it loads may be there already.
+        for is_ready, charge, files in sorted(running, key=lambda r: not r[0]):
+            self.staying.hold(files)
+            sums[is_ready] += own(charge or 0, files) + self.here.hold(files)
+            self.unknown += charge is None
+        self.out.held, self.out.reserved = (None if self.unknown else sums[True]), sums[False]
+        if self.out.capacity is None:
+            return
+        self.free = self.out.capacity - sums[True] - sums[False]
+        self.out.free = None if self.unknown else self.free
+
+    def _sort_out_residents(self) -> list[Row]:
+        """Part the residents into those that leave, those that may have to (returned), and those that stay."""
+        first, going = self._sort_out_strays()
+        victims: list[Row] = []
+        for row in self.table.rows:
+            if row.instance is None or not row.instance.ready:
+                continue
+            reason = removal_reason(row, self.now)
+            if reason is not None and not spared(row, reason):
+                busy = row.demand.in_use
+                leaving = Going(row.instance, row.own_charge, reason, row.held_files, row, busy=busy)
+                (first if row.charge is None else going).append(leaving)
+                continue
+            if row.wanted and replaced_for_its_age(row, self.now):
+                self.aged.add(row.name)
+            if not row.pinned:
+                victims.append(row)
+        for leaving in sorted(first, key=going_order):
+            self.staying.drop(leaving.files)
+            leaving.charge += self.here.drop(leaving.files)
+            self.out.relief.append(leaving)
+        unknown = self.unknown - sum(1 for g in first if _charge_of(g) is None)
+        self.free = None if unknown or self.free is None else self.free + sum(g.charge for g in first)
+        for leaving in sorted(going, key=going_order):
+            self.staying.drop(leaving.files)
+            self.removals_own += leaving.charge
+            self.removals.append(leaving)
+        return victims
+
+    def _sort_out_strays(self) -> tuple[list[Going], list[Going]]:
+        """Return what nobody can use any more and goes before anything else, and what else no row accounts for."""
+        first: list[Going] = []
+        going: list[Going] = []
+        named = {r.name for r in self.table.rows}
+        for stray in self.table.strays:
+            charge, files = book.stray_charge(stray), _stray_files(stray)
+            busy = stray.model in self.table.still_serving and not stray.broken
+            if busy and stray.model in self.table.spared:
+                continue
+            leaving = Going(stray, own(charge or 0, files), stray_reason(stray, named), files, busy=busy)
+            # Before anything else go: a second process, which would pass for the model were the other one stopped
+            # first; and one whose memory cannot be read, since nothing can be admitted beside it.
+            ahead = leaving.reason is not Reason.REMOVED or charge is None
+            (first if ahead else going).append(leaving)
+        for row, why in self.sleepers.leaving():
+            assert row.instance is not None, f"{row.name} has no process"
+            first.append(Going(row.instance, row.own_charge, why, row.held_files, row))
+        return first, going
+
+    @property
+    def _removals_total(self) -> int:
+        """What comes back once all that leaves anyway has left, the files only they hold included."""
+        return self.removals_own + self.here.total - self.staying.total
+
+    def _remove_next(self) -> Going:
+        """Let the next of those that leave anyway go."""
+        going = self.removals.popleft()
+        self.removals_own -= going.charge
+        going.charge += self.here.drop(going.files)
+        self.free = (self.free or 0) + going.charge
+        return going
+
+    def _replaced(self, row: Row) -> bool:
+        """Whether a process of its own, of old settings or aged, has to leave before the model is loaded."""
+        replaced = row.fitness is Fitness.DRIFTED or row.name in self.aged
+        return replaced and (row.name in self.victims or row.pinned)
+
+    def _old(self, row: Row) -> Row | None:
+        """Return the process of its own whose memory a model has for itself: one it replaces, or wakes."""
+        if row.sleeper is not None:
+            return self.sleepers.of(row)
+        return row if self._replaced(row) else None
+
+    def _lack(self, row: Row, room: int, shares: Shares) -> int:
+        """Return the bytes that `room` is short of what loading takes, with what a process of its own holds."""
+        old = self._old(row)
+        if old is not None:
+            room += old.own_charge + shares.drop(old.held_files)
+            need = own(row.need or 0, row.files) + shares.missing(row.files)
+            shares.hold(old.held_files)
+            return need - room
+        return own(row.need or 0, row.files) + shares.missing(row.files) - room
+
+    def _could_free(self, row: Row, limit: float, short: int) -> bool:
+        """Return whether all victims below a priority together would give back so much, in use or not."""
+        mine = self.victims.get(row.name) if row.spec.priority < limit else None
+        if self.bytes.below(limit) - ((mine.charge or 0) if mine else 0) < short:
+            return False
+        if not self.sharing:
+            return True
+        least = self.own_bytes.below(limit) - (mine.own_charge if mine else 0)
+        if least >= short or least + self.staying.total < short:
+            return least >= short
+        others = (v for v in self.victims.values() if v.name != row.name and v.spec.priority < limit)
+        self._step_in(row)
+        freed = leading(others, sys.maxsize, self.staying)[1]
+        self._step_back(row)
+        return freed >= short
+
+    def _in_the_way(self, row: Row, short: int) -> tuple[str, ...]:
+        """Return the models that are held, where all others that `row` may displace would not be enough."""
+        candidates = (v for v in self.held if v is not row and v.name in self.victims)
+        held = tuple(v.name for v in candidates if may_displace(row, v.spec.priority))
+        if not held:
+            return ()
+        below = (
+            v for v in self.victims.values() if v.name != row.name and may_displace(row, v.spec.priority)
+        )
+        self._step_in(row)
+        freed = leading((v for v in below if not v.demand.held), sys.maxsize, self.staying)[1]
+        self._step_back(row)
+        return held if freed < short else ()
+
+    def _displace(self, row: Row, short: int) -> list[Row] | None:
+        """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
+        limit = bound(row)
+        patient = row.pinned or (row.demand.oldest is not None and self.now - row.demand.oldest >= PATIENCE)
+        groups = [self.sleepers.displaceable, self.idle, *([self.busy] if patient else [])]
+        # Most searches on a full machine find nobody: known without looking at a single victim.
+        if sum(group.bytes.below(limit) for group in groups) < short:
+            return None
+        if self.sharing and self.own_bytes.below(limit) + self.staying.total < short:
+            return None
+        victims = (v for group in groups for v in group.below(limit) if v.name != row.name)
+        if not self.sharing:
+            return cover(victims, short, self.staying)
+        self._step_in(row)
+        found = cover(victims, short, self.staying)
+        self._step_back(row)
+        return found
+
+    def _step_in(self, row: Row) -> None:
+        """Let `row` hold its files already: a victim with the same file would not give it back."""
+        self.staying.hold(row.files)
+        if (old := self._old(row)) is not None:
+            self.staying.drop(old.held_files)
+
+    def _step_back(self, row: Row) -> None:
+        self.staying.drop(row.files)
+        if (old := self._old(row)) is not None:
+            self.staying.hold(old.held_files)
+
+    def _has_stayed(self, victim: Row) -> bool:
+        return (
+            victim.instance is not None and self.now - victim.instance.loaded_at >= victim.spec.min_resident
+        )
+
+    def _take(self, row: Row, reason: Reason, claimant: Row | None = None) -> Going:
+        """Note that a running model leaves, and give its charge back."""
+        assert row.instance is not None, f"{row.name} does not run"
+        frees = self._leave(row)
+        self.free = (self.free or 0) + frees
+        busy = row.demand.in_use and not row.asleep
+        return Going(row.instance, frees, reason, row.held_files, row, claimant, busy=busy)
+
+    def _leave(self, row: Row) -> int:
+        """Note that a process holds nothing any more, or that its model is charged for it; return the bytes."""
+        if self.victims.pop(row.name, None) is not None:
+            self._forget_bytes(row)
+        if row.asleep:
+            self.sleepers.gone(row)
+        else:
+            (self.busy if row.busy else self.idle).discard(row)
+        self.staying.drop(row.held_files)
+        return row.own_charge + self.here.drop(row.held_files)
+
+    def _forget_bytes(self, row: Row) -> None:
+        """Count what one holds no more among what may be displaced."""
+        self.bytes.add(row.spec.priority, -(row.charge or 0))
+        if self.sharing:
+            self.own_bytes.add(row.spec.priority, -row.own_charge)
+
+
+def _charge_of(going: Going) -> int | None:
+    return book.stray_charge(going.instance) if going.row is None else going.row.charge
+
+
+def _stray_files(stray: Instance) -> Files:
+    return within(stray.files, book.stray_charge(stray))
+
+
+def _holders_of_files(table: Table) -> Iterator[Files]:
+    """Yield the files of everybody who has, or would have, any of them in memory."""
+    for row in table.rows:
+        if row.files or row.held_files:
+            yield (*row.files, *row.held_files)
+        if row.sleeper is not None:
+            yield row.sleeper.held_files
+    for stray in table.strays:
+        yield stray.files
