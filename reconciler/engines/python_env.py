@@ -74,6 +74,11 @@ def dist_version(python: Path, distribution: str) -> str | None:
     return None
 
 
+def packages(program: Path) -> tuple[Path, ...]:
+    """Return the folders of the packages of the environment that `program` belongs to. Reads folders only."""
+    return tuple(dict.fromkeys(_site_packages(program)))
+
+
 def _pattern(distribution: str) -> str:
     """Return a pattern for a distribution's name as folders are called: runs of `-_.` are one."""
     return "[-_.]+".join(re.escape(part) for part in re.split(r"[-_.]+", distribution))

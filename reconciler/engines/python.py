@@ -1,0 +1,138 @@
+"""The engine `python`: a class of the user's, served by `reconciler/worker/` in an environment of the user's."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import reconciler
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import devices, failures, python_entry, python_env, refusals
+from reconciler.engines.adapter import OFFLINE, Adapter
+from reconciler.engines.base import Finding, Saver
+from reconciler.engines.proof import Call
+from reconciler.engines.python_state import WorkerSaver
+from reconciler.engines.weights import look_at
+
+#: A file, not a module: nothing of ours can be imported where it runs.
+WORKER: Final = Path(reconciler.__file__).with_name("worker") / "__main__.py"
+_ENTRY_LINE: Final = "worker: entry: "
+_FAILED_LINE: Final = "worker: failed: "
+#: Roles whose requests are put together.
+_BATCHED: Final = frozenset({Role.EMBEDDING, Role.RERANK, Role.CLASSIFY})
+_PATHS: Final[Mapping[Role, str]] = {
+    Role.CHAT: "/v1/chat/completions",
+    Role.VISION: "/v1/chat/completions",
+    Role.COMPLETION: "/v1/completions",
+    Role.EMBEDDING: "/v1/embeddings",
+    Role.RERANK: "/v1/rerank",
+    Role.ASR: "/v1/audio/transcriptions",
+    Role.TTS: "/v1/audio/speech",
+    Role.IMAGE: "/v1/images/generations",
+    Role.CLASSIFY: "/classify",
+}
+
+
+class PythonEngine(Adapter):
+    """Starts the worker with the interpreter that `python:` names; docs/worker.md."""
+
+    name = "python"
+    roles = frozenset(Role)
+    weights = False
+    #: The worker itself knows the smallest piece of work of its class.
+    calls: Mapping[Role, Call] = {role: Call("/probe") for role in Role}
+    routes: Mapping[Role, frozenset[str]] = {
+        role: frozenset({path, "/infer"}) for role, path in _PATHS.items()
+    }
+    not_inherited = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONSAFEPATH")
+
+    def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:
+        """Return the interpreter and the worker's file."""
+        python = python_env.interpreter(spec)
+        return (str(python), str(WORKER)) if python is not None else None
+
+    def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
+        """Return what the worker is told; the manifest's `args`, which follow, are for the class."""
+        words = ["--entry", spec.entry or "", "--port", str(port)]
+        words += ["--role", spec.role.value, f"--name={spec.model}", "--threads", str(devices.threads(spec))]
+        words += ["--batch-max", str(spec.batch.most), "--batch-wait", f"{spec.batch.wait:g}"]
+        if spec.weights is not None:
+            words += ["--weights", spec.weights]
+        if spec.device.gpus == ():
+            words += ["--device", "cpu"]
+        if spec.allocator_limit is not None:
+            words += ["--memory-limit", str(spec.allocator_limit)]
+        if spec.context_tokens is not None:
+            words += ["--context-tokens", str(spec.context_tokens)]
+        return [*words, "--"]
+
+    def environment(self, spec: LaunchSpec) -> dict[str, str]:
+        """Return what keeps frameworks off the network, and lines of the log from being held back."""
+        return {**OFFLINE, "PYTHONUNBUFFERED": "1"}
+
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield a missing entry, and keys that a class is not told."""
+        if spec.entry is None:
+            yield Finding(("entry",), "this engine needs a class to serve", "entry: package.module:Class")
+        keys = (
+            "adapters",
+            "command",
+            "context.bytes_per_token",
+            "context.cache_type",
+            "draft",
+            "memory.mode",
+        )
+        yield from refusals.unused(spec, self.name, *keys, "projector")
+
+    def _problem(self, spec: LaunchSpec) -> str | None:
+        if spec.entry is None:
+            return "no entry is given"
+        return super()._problem(spec) or python_entry.find(spec).problem()
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return what the weights say; the rest of its size is for the manifest to state. Reads files."""
+        found = look_at(spec)
+        if found.reason is Reason.NOT_STARTABLE:
+            return found
+        entry, version = python_entry.find(spec), python_entry.interpreter_version(spec)
+        # What a class was measured to hold is true of the code that was measured.
+        build = f"python {version or python_env.interpreter(spec)} {spec.entry} {entry.changed or 0:x}"
+        notes = found.notes
+        if entry.file is None:
+            notes += (f"{entry.module} is neither in {spec.cwd} nor among the packages of its interpreter",)
+        message = found.message or "nobody can know what a class of yours takes: give memory.steady"
+        return replace(found, build=build, notes=notes, message=message)
+
+    def version(self, spec: LaunchSpec) -> str | None:
+        """Return the version of the interpreter."""
+        return python_entry.interpreter_version(spec)
+
+    def api_key(self, spec: LaunchSpec) -> str | None:
+        """Return None: the worker asks for no key, and what looks like one in `args` is for the class."""
+        return None
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return two batches of single items, one computed and one in line; else one more than the slots."""
+        return 2 * spec.batch.most if spec.role in _BATCHED else spec.slots + 1
+
+    def explain(self, log_tail: str, exit_status: int | None) -> str | None:
+        """Return what the worker said last of why it could not serve, or else what is known of any program."""
+        lines = log_tail.splitlines()
+        said = {
+            start: next((line[len(start) :] for line in reversed(lines) if line.startswith(start)), None)
+            for start in (_ENTRY_LINE, _FAILED_LINE)
+        }
+        if said[_ENTRY_LINE]:
+            return said[_ENTRY_LINE]
+        known = failures.explain(log_tail, None)
+        if known is None and said[_FAILED_LINE]:
+            return f"constructing its class failed: {said[_FAILED_LINE]}"
+        return known or failures.explain("", exit_status)
+
+    def saver(self, spec: LaunchSpec) -> Saver | None:
+        """Return what asks the class to save its state."""
+        return WorkerSaver()
+
+
+ENGINE = PythonEngine()

@@ -1,0 +1,64 @@
+"""The state of a Python worker's class, kept by its own `save_state` and `load_state`."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+import httpx
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.engines.base import EngineError, Saved, Server
+from reconciler.engines.proof import message_of
+
+
+class WorkerSaver:
+    """Has the class write files and read them; what is in them only it knows."""
+
+    def refuses(self, spec: LaunchSpec) -> str | None:
+        """Return None: whether the class has the methods shows when it is asked."""
+        return None
+
+    def setup(self, spec: LaunchSpec) -> str:
+        """Return a digest of what the class was made with: its environment may hold secrets."""
+        made_with = {
+            "args": spec.args,
+            "context_tokens": spec.context_tokens,
+            "entry": spec.entry,
+            "env": spec.env,
+            "role": spec.role.value,
+        }
+        return hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()
+
+    async def save(self, server: Server, folder: Path) -> Saved | None:
+        """Call `save_state`; no files = there is nothing to keep. Raises EngineError."""
+        await _ask(server, "/save_state", folder)
+        names = await anyio.to_thread.run_sync(_files, folder, abandon_on_cancel=True)
+        return Saved(names) if names else None
+
+    async def restore(self, server: Server, folder: Path, saved: Saved) -> None:
+        """Call `load_state`. Raises EngineError."""
+        await _ask(server, "/load_state", folder)
+
+    async def reused(self, server: Server) -> int | None:
+        """Return None: it does not count in tokens."""
+        return None
+
+
+def _files(folder: Path) -> tuple[str, ...]:
+    found = (entry for entry in folder.rglob("*") if entry.is_file() and not entry.is_symlink())
+    return tuple(sorted(entry.relative_to(folder).as_posix() for entry in found))
+
+
+async def _ask(server: Server, path: str, folder: Path) -> Any:
+    """Return the JSON that is answered. How long it may take is the caller's to say."""
+    try:
+        response = await server.client.post(
+            server.base_url + path, json={"path": str(folder)}, timeout=httpx.Timeout(5.0, read=None)
+        )
+    except httpx.HTTPError as error:
+        raise EngineError(f"it did not answer {path}: {error or type(error).__name__}") from error
+    if not response.is_success:
+        raise EngineError(f"{path} answers {response.status_code}: {message_of(response)}")
+    return response.json()

@@ -1,0 +1,32 @@
+"""`PYTHON reconciler/worker/__main__.py --entry package.module:Class --port N ...`: serve one class until SIGTERM."""
+
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+#: The user's environment may well have a package called `worker`, or another `reconciler`.
+_NAME = "_reconciler_worker"
+
+
+def _run() -> int:
+    """Load the package and serve. Returns the exit status."""
+    # A script's own folder is searched first, and ours has names (`server`, `entry`) that others use as well.
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != _FOLDER]
+    import importlib
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(
+        _NAME, os.path.join(_FOLDER, "__init__.py"), submodule_search_locations=[_FOLDER]
+    )
+    assert spec is not None, "a file path always has a loader"
+    assert spec.loader is not None, "a file path always has a loader"
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[_NAME] = package
+    spec.loader.exec_module(package)
+    status: int = importlib.import_module(_NAME + ".main").main(sys.argv[1:])
+    return status
+
+
+# Processes that the user's class starts may read this file again, under another name.
+if __name__ == "__main__":
+    sys.exit(_run())
