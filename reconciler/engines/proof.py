@@ -36,6 +36,8 @@ class Call:
     body: Mapping[str, object] = field(default_factory=dict)
     #: Field -> file name and content.
     files: Mapping[str, tuple[str, bytes]] | None = None
+    #: Seconds it may take. Some servers load their model for it, and give up a load that nobody waits for.
+    timeout: float = CALL_TIMEOUT
 
     def named(self, model: str) -> dict[str, Any]:
         """Return the body with the model's name filled in."""
@@ -66,11 +68,11 @@ async def prove(call: Call, model: str, base_url: str, client: httpx.AsyncClient
     try:
         if call.files is None:
             response = await client.post(
-                base_url + call.path, json=body, headers=headers, timeout=CALL_TIMEOUT
+                base_url + call.path, json=body, headers=headers, timeout=call.timeout
             )
         else:
             response = await client.post(
-                base_url + call.path, data=body, files=dict(call.files), headers=headers, timeout=CALL_TIMEOUT
+                base_url + call.path, data=body, files=dict(call.files), headers=headers, timeout=call.timeout
             )
     except httpx.HTTPError as error:
         return unreachable(error)

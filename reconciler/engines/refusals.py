@@ -1,4 +1,4 @@
-"""Keys of the manifest that an engine has no place for: said while the manifest is read, so that nobody relies on them."""
+"""Keys of the manifest that an engine has no place for: said as it is read, so that nobody relies on them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
