@@ -60,6 +60,9 @@ PATHS: Final[tuple[Path, ...]] = (
     Path("/v1/images/generations", frozenset({Role.IMAGE})),
     Path("/v1/images/edits", frozenset({Role.IMAGE}), form=True),
     Path("/v1/images/variations", frozenset({Role.IMAGE}), form=True),
+    Path("/classify", frozenset({Role.CLASSIFY}), also=("/v1/classify",)),
+    # Whatever a class of the user's does that none of the others is.
+    Path("/infer"),
     Path(MESSAGES, GENERATING),
     Path(COUNT_TOKENS, GENERATING),
     # What llama.cpp's own clients use.

@@ -13,7 +13,7 @@ from reconciler.engines.base import Engine
 
 
 def test_the_engines_of_this_release() -> None:
-    assert registry.names() == ("command", "llama.cpp")
+    assert {"command", "llama.cpp", "python"} <= set(registry.names())
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -37,7 +37,7 @@ def test_a_new_engine_is_one_new_file(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(reconciler.engines, "__path__", [*reconciler.engines.__path__, str(tmp_path)])
     fresh = _fresh_registry()
     monkeypatch.delitem(sys.modules, "reconciler.engines.other_for_test")
-    assert fresh == ("command", "llama.cpp", "other")
+    assert fresh == tuple(sorted((*registry.names(), "other")))
 
 
 def _fresh_registry() -> tuple[str, ...]:

@@ -29,6 +29,7 @@ ROLES: Final[Mapping[str, Role]] = {
     "/v1/images/generations": Role.IMAGE,
     "/v1/images/edits": Role.IMAGE,
     "/v1/images/variations": Role.IMAGE,
+    "/classify": Role.CLASSIFY,
 }
 #: Bytes of a body for each token, where it is not known what of it is prompt.
 _BYTES_PER_TOKEN: Final = 3
