@@ -120,9 +120,9 @@ def notes(spec: LaunchSpec, machine: Machine, weights: int | None, *, torch: boo
         yield f"device.gpus: {', '.join(gpus)}, but no GPU is seen here: it will compute on the CPU, or not start"
     if gpus and not mac and not all(gpu.isdecimal() for gpu in gpus):
         yield "device.gpus: names are understood by CUDA and HIP only; Vulkan and Level Zero need numbers"
-    if spec.load_mode is LoadMode.MLOCK and weights is not None and (machine.lockable or weights) < weights:
-        most = size_text(machine.lockable)
-        yield f"it is to lock {size_text(weights)} of weights, and {most} may be locked: {_RAISE}"
+    most = machine.lockable
+    if spec.load_mode is LoadMode.MLOCK and most is not None and weights is not None and most < weights:
+        yield f"it is to lock {size_text(weights)} of weights, and {size_text(most)} may be locked: {_RAISE}"
     if spec.allocator_limit is not None and (not mac or torch is False):
         yield "memory.limit has no effect here: only PyTorch on the GPU of a Mac can be told a limit from outside"
 
