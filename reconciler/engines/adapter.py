@@ -60,7 +60,7 @@ class Adapter:
     fatal: frozenset[int] = frozenset()
     calls: Mapping[Role, Call] = OPENAI_CALLS
     routes: Mapping[Role, frozenset[str]] = OPENAI_ROUTES
-    #: Flags that are settings of the manifest -> the key they have there.
+    #: Flags that cannot be given as `args` -> the key they have in a manifest; "" = they are for us to choose.
     owned: Mapping[str, str] = {}
     known_failures: tuple[failures.Known, ...] = ()
     #: Beginnings of variables that would decide what we decide, if they were inherited.

@@ -36,7 +36,8 @@ def _flags(engine: "Adapter", spec: LaunchSpec) -> Iterator[Finding]:
             # Many parsers take `--max_model_len` for `--max-model-len`.
             key = engine.owned.get(flag) or engine.owned.get(flag.replace("_", "-"))
             if key is not None:
-                yield Finding(path, f"{flag} cannot be given here", f"it is stated as `{key}`")
+                hint = f"it is stated as `{key}`" if key else "it is chosen by reconcile"
+                yield Finding(path, f"{flag} cannot be given here", hint)
 
 
 def _words(spec: LaunchSpec) -> Iterator[Finding]:
@@ -56,3 +57,18 @@ def _extras(engine: "Adapter", spec: LaunchSpec) -> Iterator[Finding]:
     if spec.saves_state and engine.saver(spec) is None:
         hint = "leave `state.save` out, or name an address of the model's server"
         yield Finding(("state", "save"), f"{engine.name} cannot save its state", hint)
+
+
+def cache_type(spec: LaunchSpec, name: str, known: tuple[str, ...]) -> Iterator[Finding]:
+    """Yield a type of cached keys and values that the engine `name` has not."""
+    if spec.cache_type not in known:
+        message = f"{spec.cache_type!r} is not a cache type of {name}"
+        yield Finding(("context", "cache_type"), message, f"one of {', '.join(known)}")
+
+
+def one_adapter(spec: LaunchSpec, name: str) -> Iterator[Finding]:
+    """Yield adapters that a server with a place for one, at full strength, cannot take."""
+    if len(spec.adapters) > 1:
+        yield Finding(("adapters",), f"{name} takes one adapter", "put them into one, or name one")
+    if any(adapter.scale != 1.0 for adapter in spec.adapters):
+        yield Finding(("adapters",), f"{name} takes an adapter at full strength only", "leave `scale` out")

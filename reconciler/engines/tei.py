@@ -1,0 +1,100 @@
+"""The engine `tei`: Hugging Face's text-embeddings-router, for embeddings, ranks and classes."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.engines import failures, refusals, weights
+from reconciler.engines.adapter import Adapter
+from reconciler.engines.base import Finding
+from reconciler.engines.proof import OPENAI_CALLS, Call
+
+#: Tokens of one batch at least, and where nothing is known. Its own 16384 hang or end it on Metal while it warms up.
+_LEAST_BATCH: Final = 512
+#: Its second port, for metrics, lies so far from its first: two servers must not have the same.
+_APART: Final = 10_000
+_LAST_PORT: Final = 65_535
+
+
+class Tei(Adapter):
+    """Serves one folder of Hugging Face weights. It is a program of its own, not a Python package."""
+
+    name = "tei"
+    roles = frozenset({Role.EMBEDDING, Role.RERANK, Role.CLASSIFY})
+    script = "text-embeddings-router"
+    checked = ("1.9",)
+    install = "brew install text-embeddings-inference, or build it with cargo, and put it on PATH"
+    calls: Mapping[Role, Call] = {
+        Role.EMBEDDING: OPENAI_CALLS[Role.EMBEDDING],
+        Role.RERANK: Call("/rerank", {"query": "a", "texts": ["a"]}),
+        Role.CLASSIFY: Call("/predict", {"inputs": "a"}),
+    }
+    routes: Mapping[Role, frozenset[str]] = {
+        Role.EMBEDDING: frozenset({"/v1/embeddings"}),
+        # Its own shape: `texts` for `documents`.
+        Role.RERANK: frozenset({"/rerank"}),
+        Role.CLASSIFY: frozenset({"/predict"}),
+    }
+    owned: Mapping[str, str] = {
+        "--model-id": "weights",
+        "--hostname": "",
+        "--port": "port",
+        "-p": "port",
+        "--prometheus-port": "",
+        "--uds-path": "",
+        "--served-model-name": "aliases",
+    }
+    #: Each of its flags may be a variable as well; these it has in common with other programs.
+    not_inherited = (
+        "API_KEY",
+        "DTYPE",
+        "HF_API_TOKEN",
+        "HOSTNAME",
+        "MAX_",
+        "MODEL_ID",
+        "POOLING",
+        "PORT",
+        "REVISION",
+    )
+    key_variables = ("API_KEY",)
+    known_failures = failures.known(
+        (r"Could not (?:start|create) backend: ([^\n]*)", "it cannot compute this model: {0}"),
+        (r"`config\.json` not found|config\.json[^\n]*No such file", "the weights have no config.json"),
+        (
+            r"tokenizer\.json[^\n]*(?:not found|No such file)",
+            "the weights have no tokenizer.json, which it needs",
+        ),
+        (
+            r"`max_batch_tokens` must be|max_input_length[^\n]*greater",
+            "args: [--max-batch-tokens, N] is less than one text",
+        ),
+        (r"unexpected argument '([^']*)'", "it does not know the flag {0}"),
+    )
+
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield what it cannot do."""
+        yield from refusals.unused(
+            spec, self.name, *refusals.FURTHER, "context.cache_type", "context.slots", "memory.mode"
+        )
+        if spec.python is not None:
+            yield Finding(
+                ("python",), "tei is no Python program", "name its path as `command`, or leave it out"
+            )
+
+    def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
+        """Return the flags. Reads config.json for the longest text."""
+        socket = Path(tempfile.gettempdir()) / f"reconcile-tei-{port}"
+        beside = port + _APART if port + _APART <= _LAST_PORT else port - _APART
+        words = ["--model-id", spec.weights or "", "--hostname", "127.0.0.1", "--port", str(port)]
+        words += ["--prometheus-port", str(beside), "--uds-path", str(socket)]
+        batch = max(weights.max_tokens(spec) or 0, _LEAST_BATCH)
+        return [*words, "--served-model-name", spec.model, "--max-batch-tokens", str(batch)]
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        """Return the name it was given."""
+        return spec.model
+
+
+ENGINE = Tei()

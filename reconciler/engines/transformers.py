@@ -1,0 +1,81 @@
+"""The engine `transformers`: `transformers serve`, which loads whatever the library knows."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.types import Preflight
+from reconciler.engines import failures, refusals, weights
+from reconciler.engines.adapter import OPENAI_ROUTES, Adapter
+from reconciler.engines.base import Finding
+from reconciler.engines.proof import OPENAI_CALLS, Call
+
+_GENERATION: Final = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
+# The plain completion serves chat models too, and needs no chat template to work.
+_COMPLETION: Final = OPENAI_CALLS[Role.COMPLETION]
+
+
+class Transformers(Adapter):
+    """Serves one folder of Hugging Face weights, one request after the other."""
+
+    name = "transformers"
+    roles = frozenset({Role.CHAT, Role.COMPLETION, Role.VISION, Role.ASR})
+    script = "transformers"
+    distribution = "transformers"
+    checked = ("5.24",)
+    install = "pip install 'transformers[serving]' accelerate torch (with `python:` naming the environment)"
+    calls: Mapping[Role, Call] = {**OPENAI_CALLS, Role.CHAT: _COMPLETION}
+    routes: Mapping[Role, frozenset[str]] = {
+        **OPENAI_ROUTES,
+        **dict.fromkeys((Role.CHAT, Role.COMPLETION), _GENERATION),
+        Role.VISION: frozenset({"/v1/chat/completions", "/v1/responses"}),
+        Role.ASR: frozenset({"/v1/audio/transcriptions"}),
+    }
+    owned: Mapping[str, str] = {"--host": "", "--port": "port", "--device": "device.gpus"}
+    not_inherited = ("TRANSFORMERS_",)
+    known_failures = failures.known(
+        (
+            r"Missing dependencies for serving|pip install transformers\[serving\]",
+            "its server lacks packages: pip install 'transformers[serving]' accelerate",
+        ),
+        (
+            r"model type `?([\w.-]+)`? but Transformers does not recognize|Unrecognized model in ([^\s.]+)",
+            "it does not know the kind of model {0}: a newer version may",
+        ),
+        (
+            r"Error no file named ([\w., -]+?),? found in directory",
+            "the weights are not complete: there is no {0}",
+        ),
+    )
+
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield what `transformers serve` cannot do."""
+        keys = ("adapters", "context.cache_type", "draft", "entry", "memory.mode", "projector")
+        yield from refusals.unused(spec, self.name, *keys)
+        if spec.slots > 1:
+            yield Finding(
+                ("context", "slots"),
+                "transformers serves one request at a time",
+                "leave it out, or take vllm",
+            )
+
+    def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
+        """Return what follows the program. There is no flag for the length of a context: the gateway keeps to it."""
+        device = "cpu" if spec.device.gpus == () else "auto"
+        words = ["serve", spec.weights or "", "--host", "127.0.0.1", "--port", str(port)]
+        return [*words, "--device", device, "--dtype", "auto", "--log-level", "info"]
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return the size with one context at full length."""
+        return weights.hugging_face(spec, "transformers")
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        """Return the path it is pinned to: it refuses any other name."""
+        return spec.weights
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return one more than it computes."""
+        return 2
+
+
+ENGINE = Transformers()

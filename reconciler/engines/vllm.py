@@ -1,0 +1,195 @@
+"""The engine `vllm`: vLLM's HTTP server. Its pool of keys and values has the size the context needs, never a share."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import anyio.to_thread
+import httpx
+
+from reconciler.core.launch import LaunchSpec, Role, Sleep
+from reconciler.core.memory import Said
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import adapter_checks, arguments, refusals, vllm_log, weights
+from reconciler.engines.adapter import OFFLINE, OPENAI_ROUTES, Adapter
+from reconciler.engines.base import EngineError, Finding, Server, Sleeper
+from reconciler.engines.requests import post
+
+_POOL_FLAG: Final = "--kv-cache-memory-bytes"
+_MIB: Final = 1 << 20
+_FP8: Final = ("fp8", "fp8_e4m3", "fp8_e5m2")
+_CACHE_TYPES: Final = ("f16", "bfloat16", *_FP8)
+#: Roles whose models give a result for the whole input, not one token after the other.
+_POOLING: Final = (Role.EMBEDDING, Role.RERANK, Role.CLASSIFY)
+_GENERATION: Final = frozenset(
+    {
+        *("/v1/chat/completions", "/v1/completions", "/v1/responses"),
+        *("/v1/messages", "/v1/messages/count_tokens", "/tokenize", "/detokenize"),
+    }
+)
+#: Tokens that a draft model guesses at once.
+_GUESSES: Final = 5
+#: What of a chat counts beside its messages.
+_CHAT_PARTS: Final = ("tools", "chat_template_kwargs", "chat_template", "add_generation_prompt")
+
+
+class _VllmSleeper:
+    """Light: the weights go to host memory. Deep: they are dropped, and read from disk again."""
+
+    async def sleep(self, server: Server) -> None:
+        """Have the pool and the weights given back. Raises EngineError."""
+        level = 1 if server.spec.sleep is Sleep.LIGHT else 2
+        await post(server, f"/sleep?level={level}")
+
+    async def wake(self, server: Server) -> None:
+        """Have it take its memory again, and its weights if they were dropped. Raises EngineError."""
+        if server.spec.sleep is Sleep.LIGHT:
+            await post(server, "/wake_up")
+            return
+        await post(server, "/wake_up?tags=weights")
+        await post(server, "/collective_rpc", {"method": "reload_weights"})
+        await post(server, "/wake_up?tags=kv_cache")
+
+
+class Vllm(Adapter):
+    """Serves one folder of Hugging Face weights."""
+
+    name = "vllm"
+    roles = frozenset({Role.CHAT, Role.COMPLETION, Role.VISION, Role.ASR, *_POOLING})
+    script = "vllm"
+    distribution = "vllm"
+    checked = ("0.32",)
+    #: Its port is closed until it is ready: this is what it answers once its engine has died.
+    fatal = frozenset({503})
+    install = "pip install vllm (with `python:` naming the environment, or on PATH)"
+    routes: Mapping[Role, frozenset[str]] = {
+        **OPENAI_ROUTES,
+        **dict.fromkeys((Role.CHAT, Role.VISION, Role.COMPLETION), _GENERATION),
+        Role.CLASSIFY: frozenset({"/classify"}),
+    }
+    owned: Mapping[str, str] = {
+        "--model": "weights",
+        "--host": "",
+        "--port": "port",
+        "--served-model-name": "aliases",
+        "--max-model-len": "context.max_tokens",
+        "--max-num-seqs": "context.slots",
+        "--kv-cache-dtype": "context.cache_type",
+        # A share of the whole machine's memory, whoever uses it.
+        "--gpu-memory-utilization": "context.max_tokens",
+        "--enable-sleep-mode": "sleep",
+    }
+    key_variables = ("VLLM_API_KEY",)
+    not_inherited = ("VLLM_",)
+    known_failures = vllm_log.KNOWN
+
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield what vLLM cannot do."""
+        yield from refusals.unused(spec, self.name, "entry", "memory.mode", "projector")
+        yield from adapter_checks.one_adapter(spec, self.name)
+        yield from adapter_checks.cache_type(spec, self.name, _CACHE_TYPES)
+        if any(name == "VLLM_PORT" for name, _ in spec.env):
+            yield Finding(("env", "VLLM_PORT"), "vLLM takes it for a port of its own", "leave it out")
+
+    def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
+        """Return what follows the program. Reads the weights' header for the size of the pool."""
+        words = ["serve", spec.weights or "", "--host", "127.0.0.1", "--port", str(port)]
+        words += ["--served-model-name", _base_name(spec)]
+        words += ["--runner", "pooling" if spec.role in _POOLING else "generate"]
+        if spec.role not in _POOLING:
+            words += ["--max-num-seqs", str(spec.slots)]
+        if spec.context_tokens is not None:
+            words += ["--max-model-len", str(spec.context_tokens)]
+        if spec.cache_type != "f16":
+            words += ["--kv-cache-dtype", spec.cache_type]
+        if (pool := _pool(spec)) is not None:
+            words += [_POOL_FLAG, str(pool)]
+        for adapter in spec.adapters:
+            words += ["--enable-lora", "--lora-modules", f"{spec.model}={adapter.path}"]
+        if spec.draft is not None:
+            draft = {"method": "draft_model", "model": spec.draft, "num_speculative_tokens": _GUESSES}
+            words += ["--speculative-config", json.dumps(draft)]
+        return [*words, "--enable-sleep-mode"] if spec.sleep is not Sleep.OFF else words
+
+    def environment(self, spec: LaunchSpec) -> dict[str, str]:
+        """Return the variables; the addresses for sleep are there in development mode only."""
+        # On CPUs it would take all cores for itself, whatever OMP_NUM_THREADS says.
+        own = {**OFFLINE, "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+        return own if spec.sleep is Sleep.OFF else {**own, "VLLM_SERVER_DEV_MODE": "1"}
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return the size with the pool it is given; without one vLLM would take most of the machine: refused."""
+        found = weights.hugging_face(spec, "vllm", element=_element(spec))
+        if found.reason is not None:
+            return found
+        pool = _pool(spec)
+        if pool is None:
+            what = "how much its context takes is not known, and vLLM would take a share of the whole machine"
+            hint = f"give context.bytes_per_token, or args: [{_POOL_FLAG}, 4G]"
+            return replace(found, reason=Reason.NOT_STARTABLE, message=f"{what}: {hint}")
+        if found.parts is None:
+            return found
+        parts = replace(found.parts, context=pool)
+        return replace(found, steady=parts.steady, peak=parts.peak, parts=parts)
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        """Return the model's name: it answers 404 to any other."""
+        return spec.model
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return one more than it computes side by side; what it pools it batches as it likes."""
+        return None if spec.role in _POOLING else spec.slots + 1
+
+    async def count_tokens(
+        self,
+        spec: LaunchSpec,
+        base_url: str,
+        path: str,
+        body: Mapping[str, object],
+        client: httpx.AsyncClient,
+    ) -> int | None:
+        """Return the prompt tokens as the server counts them, its chat template included."""
+        asked: dict[str, object] = {"model": self.upstream_model(spec)}
+        if path == "/v1/chat/completions":
+            asked |= {"messages": body.get("messages"), **{k: body[k] for k in _CHAT_PARTS if k in body}}
+        elif path == "/v1/completions" and isinstance(body.get("prompt"), str):
+            asked["prompt"] = body["prompt"]
+        else:
+            return None
+        key = await anyio.to_thread.run_sync(self.api_key, spec)
+        try:
+            answer = await post(Server(spec, base_url, client, key), "/tokenize", asked)
+        except EngineError:
+            return None
+        count = answer.get("count") if isinstance(answer, dict) else None
+        return count if isinstance(count, int) else None
+
+    def said(self, log: str) -> Said | None:
+        """Return what it says of its weights and of its pool."""
+        return vllm_log.said(log)
+
+    def sleeper(self, spec: LaunchSpec) -> Sleeper | None:
+        """Return its sleep mode. On CPUs it says that it sleeps, and frees nothing."""
+        return _VllmSleeper()
+
+
+def _base_name(spec: LaunchSpec) -> str:
+    """Return what the weights are called: with an adapter the model's name means both together."""
+    return f"{spec.model}-base" if spec.adapters else spec.model
+
+
+def _element(spec: LaunchSpec) -> float | None:
+    return 1.0 if spec.cache_type in _FP8 else None
+
+
+def _pool(spec: LaunchSpec) -> int | None:
+    """Return the bytes for keys and values: as `args` say, else what all slots need, in whole MiB; None = unknown."""
+    stated = arguments.value(spec.args, _POOL_FLAG)
+    if stated is not None:
+        return arguments.size(stated, arguments.BINARY)
+    needed = weights.context_bytes(spec, "vllm", element=_element(spec))
+    return None if needed is None else -(-needed // _MIB) * _MIB
+
+
+ENGINE = Vllm()
