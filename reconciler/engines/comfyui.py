@@ -1,0 +1,142 @@
+"""The engine `comfyui`: a ComfyUI of the user's. It works on a queue, long after it has answered the request."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.types import Preflight
+from reconciler.engines import checkout, failures, programs, refusals, requests
+from reconciler.engines.adapter import Adapter
+from reconciler.engines.base import EngineError, Finding, Server, Sleeper
+from reconciler.engines.proof import Call
+
+#: Bytes that come and go on any machine.
+_NOISE: Final = 64 << 20
+
+
+class ComfyUI(Adapter):
+    """Serves whatever its workflows name, on paths of its own (`/upstream/NAME/prompt`). It loads nothing at start."""
+
+    name = "comfyui"
+    roles = frozenset({Role.IMAGE})
+    weights = None
+    torch = True
+    health = "/system_stats"
+    checked = ("0.3", "0.4", "0.14", "0.19")
+    calls: Mapping[Role, Call] = {}
+    #: None of OpenAI's.
+    routes: Mapping[Role, frozenset[str]] = {Role.IMAGE: frozenset()}
+    owned: Mapping[str, str] = {
+        "--port": "port",
+        "--listen": "",
+        "--cpu": "device.gpus",
+        "--cuda-device": "device.gpus",
+    }
+    install = (
+        "clone ComfyUI and name its folder as `cwd:` and its environment as `python:`, or state a `command:` "
+        "that begins with what runs its main.py"
+    )
+    known_failures = failures.known(
+        (
+            r"ASSETS_STARTUP_FAILED: in_use",
+            "another ComfyUI uses the same folder: give this one a --user-directory of its own, or --disable-assets",
+        ),
+        (r"can't open file '([^'\n]*)'", "there is no {0}: `cwd:` is not ComfyUI's folder"),
+        (r"Torch not compiled with CUDA enabled", "its PyTorch knows no GPU: state `device: {{gpus: none}}`"),
+    )
+
+    def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:
+        """Return `command`, or the interpreter with the `main.py` of `cwd`."""
+        if spec.command:
+            return programs.server(spec, self.name)
+        main, python = Path(spec.cwd, "main.py"), checkout.interpreter(spec)
+        return (str(python), str(main)) if python is not None and main.is_file() else None
+
+    def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
+        """Return the flags that all versions know."""
+        flags = ["--listen", "127.0.0.1", "--port", str(port), "--disable-auto-launch"]
+        return [*flags, *(["--cpu"] if spec.device.gpus == () else [])]
+
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield keys without a place here: models are named by workflows."""
+        yield from refusals.unused(spec, self.name, *refusals.CONTEXT, *refusals.FURTHER, "memory.mode")
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return no size: it is that of the largest workflow."""
+        message = "its size is that of the models its workflows name: give memory.steady"
+        return Preflight(spec.model, message=message)
+
+    def version(self, spec: LaunchSpec) -> str | None:
+        """Return what its own file says. Reads it."""
+        return checkout.version(spec, "comfyui_version.py")
+
+    def sleeper(self, spec: LaunchSpec) -> Sleeper | None:
+        """Return the asking for all memory back; the next prompt loads again."""
+        return FreeMemory()
+
+    def has_jobs(self, spec: LaunchSpec) -> bool:
+        """Say yes: a prompt is answered at once and worked on later."""
+        return True
+
+    async def jobs(self, server: Server) -> int | None:
+        """Return the prompts that run and that wait."""
+        try:
+            queue = await _object(server, "/queue")
+        except EngineError:
+            return None
+        parts = [queue.get(name) for name in ("queue_running", "queue_pending")]
+        known = [len(part) for part in parts if isinstance(part, list)]
+        return sum(known) if known else None
+
+
+class FreeMemory(Sleeper):
+    """Asks for the memory, and waits until it is seen to come back: the answer is given before anything is freed."""
+
+    def __init__(self, patience: float = 20.0, pause: float = 0.5) -> None:
+        """Wait at most `patience` seconds, and look each `pause` seconds. Its worker collects each 10 s at most."""
+        self._patience, self._pause = patience, pause
+
+    async def sleep(self, server: Server) -> None:
+        """Have models and results dropped. Raises EngineError where it works, refuses, or nothing comes back."""
+        queue = await _object(server, "/queue")
+        if queue.get("queue_running") or queue.get("queue_pending"):
+            raise EngineError("it has prompts to work on: it gives memory back only between them")
+        before = await _free(server)
+        await requests.post(server, "/free", {"unload_models": True, "free_memory": True})
+        last = before
+        with anyio.move_on_after(self._patience):
+            while True:
+                await anyio.sleep(self._pause)
+                now = await _free(server)
+                if now - before >= _NOISE and now - last < _NOISE:
+                    return
+                last = now
+        if last - before >= _NOISE:
+            return
+        raise EngineError(f"it was asked to free its memory, and in {self._patience:g} s none came back")
+
+    async def wake(self, server: Server) -> None:
+        """Do nothing: the next prompt loads what it names."""
+
+
+async def _free(server: Server) -> int:
+    """Return the bytes it sees free, in the machine and on its GPUs. Only a difference means something."""
+    stats = await _object(server, "/system_stats")
+    system, found = stats.get("system"), stats.get("devices")
+    # On the CPU and on Metal a device's memory is the machine's once more.
+    own = [d for d in found if isinstance(d, dict)] if isinstance(found, list) else []
+    figures = [device.get("vram_free") for device in own if device.get("type") not in ("cpu", "mps")]
+    figures.append(system.get("ram_free") if isinstance(system, dict) else None)
+    return sum(figure for figure in figures if isinstance(figure, int))
+
+
+async def _object(server: Server, path: str) -> dict[str, Any]:
+    """Return the object that `path` answers, or an empty one. Raises EngineError."""
+    answer = await requests.get(server, path)
+    return answer if isinstance(answer, dict) else {}
+
+
+ENGINE = ComfyUI()

@@ -1,0 +1,129 @@
+"""The engine `faster-whisper`: speech to text with the PyPI package faster-whisper-server."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.memory import Estimate
+from reconciler.core.types import Preflight, Reason
+from reconciler.core.words import size as size_text
+from reconciler.engines import ctranslate2_file, failures, refusals
+from reconciler.engines.adapter import OFFLINE, Adapter
+from reconciler.engines.base import Finding
+from reconciler.memory.gguf import WeightsError
+
+#: The server reads another form field than OpenAI's `model`; this is what that field is by default.
+_MODEL: Final = "whisper-1"
+_CONFIG: Final = ("-f", "--config")
+_CUDA: Final = ("/dev/nvidiactl", "/dev/nvhost-gpu")
+_FLOAT: Final = 4
+#: Measured with 0.0.3 on CPU, 1 thread: the server alone, 90 MiB; with tiny.en 403 MiB, with base 608 MiB after real
+#: speech, of which the weights are 144 and 277 MiB. Three times the encoder's attention scores and a quarter of the
+#: weights cover the rest of both, with 6 % to spare.
+_SERVER: Final = 93 << 20
+_SCORES, _WEIGHTS_SHARE = 3, 4
+
+
+class FasterWhisper(Adapter):
+    """Serves one Whisper model as CTranslate2 converts it: a folder. It transcribes one request at a time."""
+
+    name = "faster-whisper"
+    script = "faster-whisper-server"
+    torch = False
+    roles = frozenset({Role.ASR})
+    distribution = "faster-whisper-server"
+    checked = ("0.0.3",)
+    #: Each further process would load the model for itself.
+    owned: Mapping[str, str] = {"--port": "port", "--host": "", "--workers": "", "--reload": ""}
+    not_inherited = ("FWS_", "CT2_")
+    install = (
+        "pip install faster-whisper-server (its environment is named by `python:`, if it is not on PATH)"
+    )
+    known_failures = failures.known(
+        (
+            r"Requested (\w+) compute type, but the target device",
+            "this machine cannot compute with {0}: state another compute_type in its file of settings",
+        ),
+        (
+            r"Unsupported model binary version[^\n]*",
+            "the weights are of a newer CTranslate2 than is installed",
+        ),
+        (r"Unable to open file 'model\.bin' in model", "there is no model.bin in the weights' folder"),
+        (
+            r"CUDA driver version is insufficient|libcu(?:dnn|blas)\S* is not found|Library libcublas",
+            "the GPU's libraries are not usable: install CUDA 12's cuBLAS and cuDNN, or state `device: {{gpus: none}}`",
+        ),
+        (r"Config must define|Each model entry must", "its file of settings is not one it can use"),
+        (r"Do not pass a model when --config", "the weights are named by its file of settings"),
+    )
+
+    def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
+        """Return the flags. With a file of settings of the user's, the weights are named there."""
+        model = [] if _config(spec) else [spec.weights or ""]
+        return [*model, "--host", "127.0.0.1", "--port", str(port), "--log-level", "info"]
+
+    def environment(self, spec: LaunchSpec) -> dict[str, str]:
+        """Return the variables: it looks nothing up on the network. Threads are OMP_NUM_THREADS."""
+        return dict(OFFLINE)
+
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield keys without a place here."""
+        yield from refusals.unused(spec, self.name, *refusals.CONTEXT, *refusals.FURTHER, "memory.mode")
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return whether the folder is complete, and the size of the model where it is computed on the CPU. Blocks."""
+        folder = Path(spec.weights or "")
+        if problem := _incomplete(folder):
+            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
+        try:
+            model = ctranslate2_file.read(folder / "model.bin")
+        except (WeightsError, OSError) as error:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, str(error))
+        if not model.kind.startswith("Whisper"):
+            message = f"{folder} holds a {model.kind or 'model'} of CTranslate2, which is not Whisper"
+            return Preflight(spec.model, Reason.NOT_STARTABLE, message)
+        if _config(spec) or not _on_cpu(spec) or model.heads is None or model.places is None:
+            message = (
+                f"its weights are {size_text(model.size)}, its compute type is not known: give memory.steady"
+            )
+            return Preflight(spec.model, message=message, parts=Estimate(weights=model.size))
+        scores = model.heads * model.places**2 * _FLOAT
+        compute = _SCORES * scores + model.on_cpu // _WEIGHTS_SHARE
+        # While it loads, what was read of the file is there beside what is made of it.
+        parts = Estimate(model.on_cpu, context=0, compute=compute, overhead=_SERVER, loading=model.size)
+        return Preflight(spec.model, steady=parts.steady, peak=parts.peak, parts=parts)
+
+    def upstream_model(self, spec: LaunchSpec) -> str | None:
+        """Return the one name that reaches the model."""
+        return _MODEL
+
+    def parallel(self, spec: LaunchSpec) -> int | None:
+        """Return two: one is worked on, and one is there when it is done. It answers nothing else meanwhile."""
+        return 2
+
+
+def _config(spec: LaunchSpec) -> bool:
+    return any(word.partition("=")[0] in _CONFIG for word in (*spec.command[1:], *spec.args))
+
+
+def _on_cpu(spec: LaunchSpec) -> bool:
+    """Return whether it computes on the CPU: CTranslate2 knows no other GPUs than those of CUDA."""
+    return spec.device.gpus == () or not any(Path(device).exists() for device in _CUDA)
+
+
+def _incomplete(folder: Path) -> str | None:
+    """Return what is missing in a folder of weights, in a sentence, or None."""
+    if not folder.exists():
+        return f"the weights {folder} do not exist"
+    if not folder.is_dir():
+        return f"{folder} is a file: name the folder with model.bin, config.json and tokenizer.json"
+    for name in ("model.bin", "config.json"):
+        if not (folder / name).is_file():
+            return f"the weights folder {folder} has no {name}: faster-whisper wants Whisper as CTranslate2 converts it"
+    if not (folder / "tokenizer.json").is_file():
+        return f"the weights folder {folder} has no tokenizer.json, which would be looked up on the network"
+    return None
+
+
+ENGINE = FasterWhisper()
