@@ -15,8 +15,9 @@ from reconciler.memory.gguf import Header
 from reconciler.memory.gguf.cache import Stamp
 from reconciler.memory.gguf.types_table import NAMES, REMOVED
 
-#: The names of architectures lie in the library as texts. Where these do not, it keeps its texts in another way.
-_ALWAYS: Final = ("llama", "gemma3", "qwen3")
+#: The names of architectures, and of types of tensors, lie in the library as texts. Where these do not, it keeps its
+#: texts in another way.
+_ALWAYS: Final = ("llama", "gemma3", "qwen3", "q4_K", "f16")
 _LIBRARIES: Final = (".so", ".dylib", ".pyd", ".dll")
 #: The newest build whose types of tensors are known here, and how many there are.
 _KNOWN: Final = (2026, 10)
@@ -34,13 +35,18 @@ def _types(header: Header) -> str | None:
     for kind in sorted({tensor.type for tensor in header.tensors}):
         if kind in REMOVED:
             return f"its tensors have type {kind} ({REMOVED[kind]}), which llama.cpp has given up: get a newer file"
-        if kind in NAMES and _holds(f"GGML_TYPE_{NAMES[kind]}") is False:
+        if kind in NAMES and _holds(_ggml_name(NAMES[kind])) is False:
             return f"its tensors have type {NAMES[kind]}, which xllamacpp {embedded_version()} does not know: update it"
         if kind not in NAMES and _build() <= _KNOWN:
             return (
                 f"its tensors have type {kind}, which xllamacpp {embedded_version()} does not know: update it"
             )
     return None
+
+
+def _ggml_name(name: str) -> str:
+    """Return the name of a type as GGML itself writes it: `q4_K`, `iq4_nl`."""
+    return name.lower().replace("_k", "_K")
 
 
 def _architecture(header: Header) -> str | None:

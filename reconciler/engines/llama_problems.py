@@ -26,22 +26,23 @@ def why_not(spec: LaunchSpec, settings: Settings, weights: Weights, *, embedded:
     reasons = [_of_all(settings)]
     if embedded:
         reasons += [_batch(settings), _blocks(settings, weights.header)]
-        reasons += [_unknown(path, header) for path, header in _models(spec, settings, weights)]
     reasons += [*_files(spec, settings, weights)]
+    if embedded:
+        reasons += [_unknown(path, header) for path, header in _loaded(spec, settings, weights)]
     return next((reason for reason in reasons if reason), None)
 
 
-def _models(spec: LaunchSpec, settings: Settings, weights: Weights) -> Iterator[tuple[str, Header]]:
-    """Yield all models that are loaded; what else they are is judged elsewhere."""
+def _loaded(spec: LaunchSpec, settings: Settings, weights: Weights) -> Iterator[tuple[str, Header]]:
+    """Yield all files that are loaded."""
     yield spec.weights or "", weights.header
-    if settings.draft is not None:
-        path = Path(spec.cwd) / settings.draft
-        yield str(path), find_weights(path).header
+    for name in (settings.projector, settings.draft, *settings.loras):
+        if name is not None:
+            path = Path(spec.cwd) / name
+            yield str(path), find_weights(path).header
 
 
 def _unknown(path: str, header: Header) -> str | None:
-    # A projector in place of a model is told so, not that its architecture is unknown.
-    problem = None if _model(Path(path), header) else llama_library.cannot_load(header)
+    problem = llama_library.cannot_load(header)
     return problem and f"{path} cannot be loaded: {problem}"
 
 
