@@ -29,6 +29,20 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedState:
+    """What is kept of a model's state while it is not in memory; for people."""
+
+    #: None = it does not count in tokens, or nothing is kept.
+    tokens: int | None = None
+    #: On disk; 0 = nothing is kept.
+    bytes: int = 0
+    #: When it was saved, by the snapshot's clock (it may be before the clock began); None = nothing is kept.
+    at: float | None = None
+    #: What became of it last: saved, restored, or why not.
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the loop knows at the end of one pass. Times are monotonic seconds."""
 
@@ -51,6 +65,8 @@ class Snapshot:
     traffic: Traffic | None = None
     #: What requests of each model need besides a model that takes them.
     admissions: Mapping[str, Admission] = field(default_factory=dict)
+    #: Of each model whose state is to be kept.
+    states: Mapping[str, SavedState] = field(default_factory=dict)
 
 
 class Board:

@@ -26,11 +26,12 @@ from reconciler.engines import (
     programs,
 )
 from reconciler.engines.adapter import Adapter
-from reconciler.engines.base import Command, Finding, Probe, Readiness
+from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver
 from reconciler.engines.health import ask_health
 from reconciler.engines.llama_args import RefusedError, SettingsError, locks, read_settings
 from reconciler.engines.llama_flags import FlagError, verify
 from reconciler.engines.llama_probe import call_once
+from reconciler.engines.llama_state import LlamaSaver
 from reconciler.memory.gguf import Weights, WeightsError, find_weights
 
 _NO_SERVER: Final = (
@@ -132,6 +133,9 @@ class LlamaCpp(Adapter):
             argv += llama_settings.optional_flags(spec)
         else:
             env |= llama_settings.optional_env(spec)
+        if saves is not None:
+            # The slash at the end: older builds put folder and name together as they are.
+            argv += ["--slot-save-path", f"{saves.rstrip('/')}/"]
         return Command(
             (*argv, *spec.args),
             spec.cwd,
@@ -191,6 +195,10 @@ class LlamaCpp(Adapter):
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Return the known failure the log or the exit status tells of."""
         return llama_errors.explain(log_tail, exit_status)
+
+    def saver(self, spec: LaunchSpec) -> Saver | None:
+        """Return how the slots are kept over an unload; a server has to be started for it."""
+        return LlamaSaver() if spec.saves_state else None
 
 
 ENGINE = LlamaCpp()

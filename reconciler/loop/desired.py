@@ -60,6 +60,7 @@ class Desired:
         self._ports(applied.ports)
         self._hide(applied.gateway.key_variables)
         self._states.use(applied.states, applied.state_disk)
+        await self._states.tidy(applied.launches)
         transient = [m.name for m in applied.manifest.models if m.residency is Residency.TRANSIENT]
         limits = {name: limit.queue for name, limit in applied.limits.items()}
         gates = {name: gate.limit for name, gate in applied.gateway.gates.items()}

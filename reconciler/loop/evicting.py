@@ -5,6 +5,7 @@ from math import inf
 from typing import Final
 
 import anyio
+import httpx
 import structlog
 
 from reconciler.board import Progress
@@ -12,7 +13,9 @@ from reconciler.core.machine import Aborted, Exited
 from reconciler.core.types import Evict, ModelSpec, Reason
 from reconciler.leases import Hold
 from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
+from reconciler.loop.jobs import Jobs
 from reconciler.loop.launches import Launch
+from reconciler.loop.sleeping import Sleeping
 
 #: What holders of cut leases get to leave.
 CUT_SECONDS: Final = 2.0
@@ -54,9 +57,17 @@ class Drain:
 class Evictor:
     """Ends models, one at a time (the state machine sees to that)."""
 
-    def __init__(self, hands: Hands, close_upstream: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        hands: Hands,
+        close_upstream: Callable[[str], Awaitable[None]],
+        jobs: Jobs,
+        http: httpx.AsyncClient,
+    ) -> None:
         self._hands = hands
         self._close_upstream = close_upstream
+        self._jobs = jobs
+        self._sleeping = Sleeping(hands, http)
         #: The drain in progress, which may still be called off; None = there is none.
         self.drain: Drain | None = None
 
@@ -98,6 +109,9 @@ class Evictor:
             if self._hands.launches.serving(launch.model) is launch:
                 if not self._hands.book.seal(launch.model, drain=action.drain):
                     return Outcome(Aborted(), 0.0, launch=launch)
+                if not action.drain and await self._jobs.ask(launch):
+                    self._hands.book.unseal(launch.model)
+                    return Outcome(Aborted(), self._hands.clock() - began, "it still works on a job", launch)
                 if why := await self._drain(launch, limits().drain_timeout):
                     return Outcome(Aborted(), self._hands.clock() - began, why, launch)
                 launch.stopping = True
@@ -105,18 +119,33 @@ class Evictor:
                 self._hands.launches.unserve(launch)
                 self._hands.launches.unloaded(launch.model, rests=action.reason in RESTING)
                 await self._close_upstream(launch.model)
-                await self._hands.states.save(launch)
+                await self._save(launch)
             launch.stopping = True
             self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
+            if action.sleep and not self._hands.hurry.is_set():
+                slept = await self._sleeping.sleep(launch)
+                if slept is not None:
+                    return Outcome(slept, self._hands.clock() - began, launch=launch)
             event = await self._hands.end(
                 launch,
                 SHORT_GRACE if self._hands.hurry.is_set() else limits().stop_grace,
                 failed=False,
             )
+            if isinstance(event, Exited):
+                await self._hands.states.stopped(launch)
             error = "" if isinstance(event, Exited) else "it could not be stopped"
             return Outcome(event, self._hands.clock() - began, error, launch)
         finally:
             self._hands.tell(None)
+
+    async def _save(self, launch: Launch) -> None:
+        """Have its state saved, unless the user is in a hurry, or comes to be."""
+        if self._hands.hurry.is_set():
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hasten, tasks.cancel_scope)
+            await self._hands.states.save(launch)
+            tasks.cancel_scope.cancel()
 
     def _used_since(self, action: Evict) -> bool:
         """Whether a model that is to go for being idle was used between the look and now: its time begins anew."""
@@ -129,8 +158,10 @@ class Evictor:
         Return why it was called off before, or "".
         """
         requests, holds = self._hands.book.active(launch.model), self._held(launch.model)
-        if (requests or holds) and not self._hands.hurry.is_set():
+        jobs = self._hands.book.works_on(launch.model)
+        if (requests or holds or jobs) and not self._hands.hurry.is_set():
             held = {"leases": len(holds)} if holds else {}
+            held |= {"jobs": jobs} if jobs else {}
             log.info(
                 "requests in flight get to end",
                 model=launch.model,
@@ -144,6 +175,8 @@ class Evictor:
             with drain.scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._hasten, tasks.cancel_scope)
+                    await self._jobs.ask(launch)
+                    tasks.start_soon(self._jobs.attend, launch)
                     await self._hands.book.drained(launch.model)
                     tasks.cancel_scope.cancel()
         finally:
@@ -151,10 +184,12 @@ class Evictor:
         if drain.called_off:
             return drain.called_off
         if drain.scope.cancelled_caught:
+            jobs = self._hands.book.works_on(launch.model)
             log.warning(
                 "requests are cut: timeouts.drain has passed",
                 model=launch.model,
                 within=_seconds(drain.limit),
+                **({"jobs": jobs} if jobs else {}),
             )
         if ended := self._held(launch.model):
             owners = sorted({hold.owner for hold in ended})

@@ -102,8 +102,12 @@ class Journal:
     async def loaded(self, step: Load, seconds: float, launch: Launch | None) -> None:
         """A model is ready."""
         entry = self._ledger.entry(step.model, step.digest)
-        build, said = (launch.build, launch.said) if launch is not None else ("", None)
-        self._ledger.update(book.loaded(entry, seconds, build, said))
+        if launch is None:
+            self._ledger.update(book.loaded(entry, seconds))
+        elif step.pid is not None:
+            self._ledger.update(book.wished(entry))  # how long a load takes is another matter
+        else:
+            self._ledger.update(book.loaded(entry, seconds, launch.build, launch.said, launch.weights))
         held = None if launch is None else launch.holds
         log.info(
             "loaded",
@@ -112,6 +116,7 @@ class Journal:
             holds=size(held),
             estimated=size(step.size),
             port=launch.port if launch else None,
+            **({"woken": True} if step.pid is not None else {}),
         )
         await self._event("loaded", step.model, str(step.reason), f"in {seconds:.1f} s, holds {size(held)}")
 
@@ -124,6 +129,17 @@ class Journal:
         await self._event("load-failed", step.model, "LoadFailed", error)
         return wait
 
+    async def asleep(self, step: Evict, seconds: float, launch: Launch) -> None:
+        """A model gave its memory back, and its process stays."""
+        log.info("sleeps", model=step.model, seconds=seconds, holds=size(launch.holds))
+        text = f"in {seconds:.1f} s, holds {size(launch.holds)}"
+        await self._event("asleep", step.model, str(step.reason), text)
+
+    async def ended_asleep(self, launch: Launch, error: str) -> None:
+        """A process ended that served nobody: nothing is held against its model."""
+        log.warning("it ended while it slept", model=launch.model, pid=launch.process.pid, error=error)
+        await self._event("ended-asleep", launch.model, "Crashed", error)
+
     async def evicted(self, step: Evict, seconds: float) -> None:
         """A process is gone."""
         log.info("evicted", model=step.model, seconds=seconds)
@@ -133,6 +149,12 @@ class Journal:
         """A step was begun and not finished, and nothing is wrong with that."""
         log.info("given up", model=step.model, why=why)
         await self._event("given-up", step.model, str(step.reason), why)
+
+    async def state(self, kind: str, model: str, reason: str, message: str) -> None:
+        """What became of the state of a model that was unloaded, or loaded."""
+        write = log.info if kind in ("state-saved", "state-restored") else log.warning
+        write(kind.replace("-", " "), model=model, what=message)
+        await self._event(kind, model, reason, message)
 
     async def lease_over(self, hold: Hold) -> None:
         """A lease from outside was ended by somebody else than its owner."""

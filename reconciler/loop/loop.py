@@ -20,7 +20,7 @@ from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import next_change, plan
-from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Reason, World
+from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Preflight, Reason, World
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.admission import admissions
@@ -32,6 +32,7 @@ from reconciler.loop.evicting import Evictor
 from reconciler.loop.floor import FloorWatch, Sunk
 from reconciler.loop.hands import Hands
 from reconciler.loop.hands import Outcome as Done
+from reconciler.loop.jobs import Jobs
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
@@ -101,8 +102,8 @@ class Loop:
         self._keeper = Keeper()
         self._ledger = Ledger(store, self._keeper)
         self._journal = Journal(store, self._keeper, self._ledger)
-        self._publisher = Publisher(board, host.logs)
-        self._states = States(host.states)
+        self._states = States(host.states, self._journal.state, clock=clock)
+        self._publisher = Publisher(board, host.logs, self._states.kept)
         self._hands = Hands(
             host=host,
             store=store,
@@ -115,7 +116,8 @@ class Loop:
             changed=self.wake,
         )
         self._loader = Loader(self._hands, Ports(*applied.ports), self._watch_soon)
-        self._evictor = Evictor(self._hands, close_upstream)
+        self._jobs = Jobs(self._hands, self._loader.http)
+        self._evictor = Evictor(self._hands, close_upstream, self._jobs, self._loader.http)
         self._desired = Desired(
             applied,
             store=store,
@@ -189,6 +191,7 @@ class Loop:
         try:
             async with anyio.create_task_group() as self._tasks:
                 await self._start()
+                self._tasks.start_soon(self._jobs.run)
                 while not self._halted:
                     until = await self._turn()
                     if not self._halted:
@@ -336,8 +339,11 @@ class Loop:
         assert self._tasks is not None, "the loop runs"
         self._sunk = None
         if isinstance(step, Load):
-            build = next((p.build for p in world.observation.preflights if p.model == step.model), "")
-            self._ledger.update(ledger_book.begun(self._ledger.entry(step.model, step.digest), build))
+            known = next(
+                (p for p in world.observation.preflights if p.model == step.model), Preflight(step.model)
+            )
+            entry = self._ledger.entry(step.model, step.digest)
+            self._ledger.update(ledger_book.begun(entry, known.build, known.weights))
         await self._journal.begun(step)
         work = partial(self._load, step) if isinstance(step, Load) else partial(self._evict, step)
         self._slot.begin(state, work, self._tasks)
@@ -346,7 +352,8 @@ class Loop:
         model, spec = self._desired.spec(step.model), self._applied.launches[step.model]
         assert model is not None, f"a plan loads {step.model}, which the manifest does not name"
         entry = self._ledger.entry(step.model, step.digest)
-        return await self._loader.load(step, model, spec, entry.load_seconds)
+        expected = entry.load_seconds if step.pid is None else None
+        return await self._loader.load(step, model, spec, expected)
 
     async def _evict(self, step: Evict) -> Done:
         return await self._evictor.evict(step, partial(self._desired.promised, step.model))
@@ -424,6 +431,8 @@ class Loop:
     async def _after_evict(self, step: Evict, done: Done) -> None:
         if isinstance(done.event, machine.Aborted):
             await self._journal.given_up(step, done.error or "a request came first")
+        elif isinstance(done.event, machine.Exited) and done.launch is not None and done.launch.asleep:
+            await self._journal.asleep(step, done.seconds, done.launch)
         elif isinstance(done.event, machine.Exited):
             await self._journal.evicted(step, done.seconds)
 

@@ -1,10 +1,10 @@
 """The snapshot for everybody else, made once at the end of a turn."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from reconciler import __version__
-from reconciler.board import Board, Progress, Snapshot
+from reconciler.board import Board, Progress, SavedState, Snapshot
 from reconciler.core.machine import State
 from reconciler.core.status import Condition, Facts, of_manifest, of_models
 from reconciler.core.types import Plan, World
@@ -17,9 +17,10 @@ from reconciler.manifest import Applied
 class Publisher:
     """Derives conditions and publishes. Remembers only when each condition last changed."""
 
-    def __init__(self, board: Board, logs: Logs) -> None:
+    def __init__(self, board: Board, logs: Logs, states: Callable[[], Mapping[str, SavedState]]) -> None:
         self._board = board
         self._logs = logs
+        self._states = states
         self._manifest: tuple[Condition, ...] = ()
         self._models: Mapping[str, tuple[Condition, ...]] = {}
 
@@ -57,6 +58,7 @@ class Publisher:
                 version=__version__,
                 traffic=traffic,
                 admissions=admissions,
+                states=self._states(),
                 log_paths={m: str(self._logs.path(m)) for m in sorted(applied.launches)},
             )
         )
