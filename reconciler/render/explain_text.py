@@ -84,6 +84,7 @@ def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
     for lease in lease_texts(status, model["name"]):
         yield "lease", lease
     yield "last used", last_used_text(model) if model["active"] or model["served"] else ""
+    yield "state", _saved(model["saved"])
     yield "last load", f"took {span(model['load_seconds'])}" if model["load_seconds"] is not None else ""
     yield "failures", _failures(model)
     for condition in model["conditions"]:
@@ -131,6 +132,15 @@ def _estimate(memory: Json) -> str:
     if memory["peak"]:
         texts.append(f"most ever measured {size(memory['peak'])}")
     return ", ".join(texts)
+
+
+def _saved(saved: Json | None) -> str:
+    """Return what is kept of its conversations, and what became of that last."""
+    if saved is None:
+        return ""
+    tokens = f"{saved['tokens']} tokens, " if saved["tokens"] is not None else ""
+    kept = f"kept: {tokens}{size(saved['bytes'])}, saved {span(saved['age'])} ago" if saved["bytes"] else ""
+    return "; ".join(text for text in (kept, one_line(saved["note"])) if text) or "nothing is kept yet"
 
 
 def _failures(model: Json) -> str:

@@ -193,6 +193,20 @@ class ActionDocument(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class SavedStateDocument(Document):
+    """What is kept of a model's conversations while it is not in memory."""
+
+    tokens: int | None
+    """Tokens of context in it; null if nothing is kept, or it is not counted in tokens."""
+    bytes: int
+    """On disk; 0 = nothing is kept."""
+    age: float | None
+    """Seconds since it was saved; null if nothing is kept."""
+    note: str
+    """What became of it last: saved, restored, or why not."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelDocument(Document):
     """One model: what it is, what it holds, and why it is as it is."""
 
@@ -246,6 +260,8 @@ class ModelDocument(Document):
     """Seconds until it is tried again after a failure."""
     log: str | None
     """Path of its log file."""
+    saved: SavedStateDocument | None
+    """Null for a model whose state is not to be kept."""
 
 
 @dataclass(frozen=True, slots=True)

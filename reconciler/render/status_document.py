@@ -27,6 +27,7 @@ from reconciler.render.shapes import (
     MemoryDocument,
     ModelDocument,
     ModelState,
+    SavedStateDocument,
     StatusDocument,
     VirtualDocument,
 )
@@ -254,7 +255,16 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         last_error=entry.last_error if entry else "",
         retry_in=_retry_in(fact, now),
         log=snapshot.log_paths.get(fact.name),
+        saved=_saved(snapshot, fact.name, now),
     )
+
+
+def _saved(snapshot: "Snapshot", name: str, now: float) -> SavedStateDocument | None:
+    kept = snapshot.states.get(name)
+    if kept is None:
+        return None
+    age = None if kept.at is None else max(0.0, now - kept.at)
+    return SavedStateDocument(kept.tokens, kept.bytes, age, kept.note)
 
 
 def _idle(instance: Instance | None, demand: Demand, now: float) -> float | None:
