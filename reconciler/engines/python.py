@@ -10,7 +10,7 @@ from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import devices, failures, python_entry, python_env, refusals
 from reconciler.engines.adapter import OFFLINE, Adapter
-from reconciler.engines.base import Finding, Saver
+from reconciler.engines.base import Command, Finding, Saver
 from reconciler.engines.proof import Call
 from reconciler.engines.python_state import WorkerSaver
 from reconciler.engines.weights import look_at
@@ -66,6 +66,12 @@ class PythonEngine(Adapter):
         if spec.context_tokens is not None:
             words += ["--context-tokens", str(spec.context_tokens)]
         return [*words, "--"]
+
+    def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
+        """Return the worker's command line; only into `saves` will it write a state."""
+        made = super().command(spec, port, saves)
+        words = ("--saves", saves) if saves is not None else ()
+        return replace(made, argv=(*made.argv[:2], *words, *made.argv[2:]))
 
     def environment(self, spec: LaunchSpec) -> dict[str, str]:
         """Return what keeps frameworks off the network, and lines of the log from being held back."""

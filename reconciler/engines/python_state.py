@@ -33,7 +33,9 @@ class WorkerSaver:
 
     async def save(self, server: Server, folder: Path) -> Saved | None:
         """Call `save_state`; no files = there is nothing to keep. Raises EngineError."""
-        await _ask(server, "/save_state", folder)
+        answer = await _ask(server, "/save_state", folder)
+        if answer.get("saved") is False:
+            return None
         names = await anyio.to_thread.run_sync(_files, folder, abandon_on_cancel=True)
         return Saved(names) if names else None
 
@@ -51,8 +53,8 @@ def _files(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(entry.relative_to(folder).as_posix() for entry in found))
 
 
-async def _ask(server: Server, path: str, folder: Path) -> Any:
-    """Return the JSON that is answered. How long it may take is the caller's to say."""
+async def _ask(server: Server, path: str, folder: Path) -> dict[str, Any]:
+    """Return the object that is answered. How long it may take is the caller's to say."""
     try:
         response = await server.client.post(
             server.base_url + path, json={"path": str(folder)}, timeout=httpx.Timeout(5.0, read=None)
@@ -61,4 +63,8 @@ async def _ask(server: Server, path: str, folder: Path) -> Any:
         raise EngineError(f"it did not answer {path}: {error or type(error).__name__}") from error
     if not response.is_success:
         raise EngineError(f"{path} answers {response.status_code}: {message_of(response)}")
-    return response.json()
+    try:
+        answer: Any = response.json()
+    except ValueError as error:
+        raise EngineError(f"{path} answers no JSON: {error}") from error
+    return answer if isinstance(answer, dict) else {}

@@ -94,17 +94,16 @@ def _silence(samples: int = 8000, rate: int = 16_000) -> bytes:
 
 
 def save_state(service: Service, request: Request) -> Reply:
-    """Have the class write its state into a folder, and say which files are there now."""
-    folder = _folder(request)
+    """Have the class write its state into a folder; if it returns False, there was nothing to keep."""
+    folder = _folder(service, request)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    if service.call(request, "save_state", folder, options={}) is False:
-        return reply({"files": []})
-    return reply({"files": sorted(os.listdir(folder))})
+    saved = service.call(request, "save_state", folder, options={}) is not False
+    return reply({"saved": saved})
 
 
 def load_state(service: Service, request: Request) -> Reply:
     """Have the class read its state from a folder."""
-    folder = _folder(request)
+    folder = _folder(service, request)
     if not os.path.isdir(folder):
         raise Refused(f"there is no folder {folder}", param="path")
     if service.call(request, "load_state", folder, options={}) is False:
@@ -112,8 +111,14 @@ def load_state(service: Service, request: Request) -> Reply:
     return reply({"status": "ok"})
 
 
-def _folder(request: Request) -> str:
+def _folder(service: Service, request: Request) -> str:
+    """Return the folder that is asked for. Whoever may ask for work must not have files written anywhere."""
     folder = payload.text(payload.read_object(request), "path")
+    if service.saves is None:
+        raise Refused("it was started without a folder for states (`state.save`)", 403)
     if not os.path.isabs(folder) or "\0" in folder:
         raise Refused("path must be an absolute path", param="path")
+    allowed = os.path.realpath(service.saves)
+    if os.path.commonpath([allowed, os.path.realpath(folder)]) != allowed:
+        raise Refused("path must lie in the folder for states", 403, "path")
     return folder

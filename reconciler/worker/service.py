@@ -71,6 +71,7 @@ class Service:
         self.model = model
         self.role = settings.role
         self.name = settings.name
+        self.saves = settings.saves
         self.stats = stats
         self._caches = Caches(model)
         concurrent = bool(getattr(model, "concurrent", False))

@@ -25,6 +25,8 @@ class Settings:
     #: Items in one call of the class at most, and seconds the first of them waits for others.
     batch_max: int = 32
     batch_wait: float = 0.0
+    #: The one folder that states may be saved to and read from.
+    saves: str | None = None
     #: What the manifest's `args` say; for the class alone.
     args: tuple[str, ...] = ()
 
@@ -44,6 +46,7 @@ def parse(argv: Sequence[str]) -> Settings:
     parser.add_argument("--context-tokens", type=int)
     parser.add_argument("--batch-max", type=int, default=32)
     parser.add_argument("--batch-wait", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--saves", metavar="FOLDER")
     parser.add_argument("args", nargs="*")
     given = vars(parser.parse_args(argv))
     return Settings(**{**given, "args": tuple(given["args"])})
