@@ -82,7 +82,11 @@ def observe_once(applied: Applied, directory: Path) -> World:
     for found in alive:
         launch, sound = launch_of(found, applied.launches, now), found.root_is_recorded
         launch.held = held_by[launch.id]
-        launch.ready, launch.broken = launch.ready and sound, not sound
+        launch.ready, launch.asleep, launch.broken = (
+            launch.ready and sound,
+            launch.asleep and sound,
+            not sound,
+        )
         instances.append(instance(launch, last_used=now, served=0))
     owners, ports = {i.port: i.model for i in instances}, Ports(*applied.ports)
     checked = tuple(preflight(spec, owners, ports) for _, spec in sorted(applied.launches.items()))

@@ -160,13 +160,13 @@ class LeaseBook:
         page = self._scheduler.page(model)
         if page.endpoint is not None:
             page.closed = self._clock()
-        page.endpoint, page.sealed = None, False
+        page.endpoint, page.sealed, page.jobs = None, False, 0
         self._holds.closed(page, self._clock())
         _cut_leases(page)
         self._not_serving(page)
 
     def seal(self, model: str, *, drain: bool) -> bool:
-        """Take no new lease from now on; requests queue. Without `drain` refuse (False) if one is in force."""
+        """Take no new lease from now on; requests queue. Without `drain` refuse (False) if it is in use."""
         page = self._scheduler.page(model)
         if page.busy and not drain:
             return False
@@ -182,18 +182,30 @@ class LeaseBook:
             self._serving(page, self._clock())
 
     def cut(self, model: str) -> None:
-        """End all leases and holds of a model now; `drained` tells when the holders of leases are gone."""
+        """End all leases and holds of a model now; `drained` tells when the holders of leases are gone.
+
+        Jobs count no more: they end with the process.
+        """
         page = self._scheduler.page(model)
         self._holds.end(page.held, DRAINED, self._clock())
+        self.jobs(model, 0)
         _cut_leases(page)
 
     async def drained(self, model: str) -> None:
-        """Return when the model has no active lease or hold. Unbounded: the caller brings the deadline."""
+        """Return when the model has no active lease, hold or job. Unbounded: the caller brings the deadline."""
         page = self._scheduler.page(model)
         while page.busy:
             if page.idle is None:
                 page.idle = anyio.Event()
             await page.idle.wait()
+
+    def jobs(self, model: str, count: int) -> None:
+        """Note how many jobs the engine of an open model works on: they keep it in memory as leases do."""
+        page = self._scheduler.pages.get(model)
+        if page is None or page.endpoint is None or not (count or page.jobs):
+            return
+        page.jobs, page.last_used = count, self._clock()
+        self._scheduler.rest(page)
 
     def refuse(self, model: str, refusal: Refusal) -> None:
         """Answer everybody who waits for the model to be loaded right now with `refusal`."""
@@ -231,6 +243,11 @@ class LeaseBook:
         """Return what is wanted of each model of which there is something to say, sorted by name."""
         self._holds.lapse(self._clock())
         return demands(self._scheduler, self._holds)
+
+    def works_on(self, model: str) -> int:
+        """Return how many jobs the model's engine works on, as it was noted last."""
+        page = self._scheduler.pages.get(model)
+        return page.jobs if page else 0
 
     def active(self, model: str) -> int:
         """Return how many requests the model is serving."""

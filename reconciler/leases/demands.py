@@ -29,4 +29,5 @@ def _demand(page: Page, wanted: bool, holds: Holds) -> Demand:
         away=tuple(sorted(page.away)),
         held=len(page.held),
         closed=page.closed,
+        jobs=page.jobs,
     )

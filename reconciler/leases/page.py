@@ -105,6 +105,8 @@ class Page:
     last_used: float | None = None
     served: int = 0
     dismissed: bool = False
+    #: Jobs its engine says it works on.
+    jobs: int = 0
     #: When its process last went.
     closed: float | None = None
 
@@ -116,7 +118,7 @@ class Page:
     @property
     def busy(self) -> bool:
         """Whether stopping the model would disturb somebody who was promised otherwise."""
-        return bool(self.active or self.held)
+        return bool(self.active or self.held or self.jobs)
 
     @property
     def waits_for(self) -> str:

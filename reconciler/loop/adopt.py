@@ -56,7 +56,7 @@ async def adopt(
             await keeper.keep(store.drop_launch(launch.id))
         except StopError as error:
             log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
-            launch.ready, launch.broken = False, True
+            launch.ready, launch.asleep, launch.broken = False, False, True
             kept.append(launch)
     await _end_unrecorded(host, [record.launch_id for record in records])
     return kept
@@ -84,8 +84,9 @@ def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -
     spec = specs.get(record.model)
     if spec is not None and launch_digest(spec) == record.digest:
         launch.spec = spec
-    launch.ready, launch.loaded_at, launch.admitted = record.ready, now, record.admitted
-    launch.created = record.created
+    launch.ready, launch.asleep = record.ready and not record.asleep, record.asleep
+    launch.loaded_at, launch.admitted, launch.created = now, record.admitted, record.created
+    launch.weights, launch.committed_at_ready = record.weights, record.committed_at_ready
     return launch
 
 
@@ -93,13 +94,13 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
     """Return why a survivor is not to be kept, or None."""
     if not survivor.root_is_recorded:
         return "its main process is gone"
-    if not launch.ready:
+    if not launch.ready and not launch.asleep:
         return "it was being loaded when the last run ended"
     proof = await anyio.to_thread.run_sync(host.owns_port, launch.process, launch.id, launch.port)
     if proof.owner is not PortOwner.OURS:
         return proof.message
     launch.host = proof.host
-    if launch.spec is None:
+    if launch.spec is None or launch.asleep:  # whether it can be woken is seen when it is needed
         return None
     with anyio.move_on_after(PROBE_SECONDS):
         probe = await registry.get(launch.spec.engine).probe(launch.spec, launch.base_url, http)

@@ -26,14 +26,14 @@ async def take_deaths(
     A process that ends while it is being loaded or stopped is the affair of whoever does that.
     """
     for launch in launches:
-        if launch.exit is None or launch.stopping or not launch.ready or launch.broken:
+        if launch.exit is None or launch.stopping or launch.broken or not (launch.ready or launch.asleep):
             continue
-        launch.ready = False
+        slept, launch.ready, launch.asleep = launch.asleep, False, False
         if launches.serving(launch.model) is launch:
             book.close(launch.model)
             launches.unserve(launch)
         error, rest = await anyio.to_thread.run_sync(_autopsy, host, launch)
-        await journal.crashed(launch, error, now)
+        await (journal.ended_asleep(launch, error) if slept else journal.crashed(launch, error, now))
         if rest:
             launch.broken = True
         else:

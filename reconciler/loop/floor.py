@@ -48,7 +48,7 @@ class FloorWatch:
         needs, took = state.action.needs, _took(state.action.model, seen.instances)
         kept = size(book.reserve(manifest, seen.memory))
         low = f"only {size(available)} of memory were left, {kept} are kept free"
-        if took > needs:
+        if took > needs + state.action.holds:
             return Sunk(f"it took {size(took)} where {size(needs)} were expected, and {low}", True)
         return Sunk(f"{low}: other programs took what it needs", False)
 
@@ -56,7 +56,7 @@ class FloorWatch:
 def _took(model: str, instances: tuple[Instance, ...]) -> int:
     """Return the bytes that came with the load of a model: files that another one had mapped before are not of it."""
     before, took = Shares(), 0
-    loading = [i for i in instances if i.model == model and not i.ready]
+    loading = [i for i in instances if i.model == model and not i.ready and not i.asleep]
     for instance in instances:
         if instance not in loading:
             before.hold(instance.files)

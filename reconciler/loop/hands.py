@@ -9,11 +9,12 @@ import anyio
 import structlog
 
 from reconciler.board import Progress
+from reconciler.boot import boot_id
 from reconciler.core.machine import Event, Exited, Failed, expected
 from reconciler.host import Host, StopError
 from reconciler.leases import LeaseBook
 from reconciler.loop.keeper import Keeper
-from reconciler.loop.launches import Launch, Launches
+from reconciler.loop.launches import Launch, Launches, record_of
 from reconciler.loop.observe import Observer
 from reconciler.loop.states import States
 from reconciler.store import AsyncStore
@@ -69,6 +70,10 @@ class Hands:
             self.progress = progress
             self.changed()
 
+    async def record(self, launch: Launch) -> None:
+        """Write down how a launch is now, so that a later run knows."""
+        await self.keeper.keep(self.store.put_launch(record_of(launch, boot_id())))
+
     async def end(self, launch: Launch, grace: float, *, failed: bool) -> Event:
         """Stop all processes of a launch and forget it. Its memory should then be back; it is not waited for here."""
         launch.stopping = True
@@ -82,7 +87,7 @@ class Hands:
             await self.host.stop(launch.process, launch.id, grace=grace, on_escalate=escalate)
         except StopError as error:
             # Still there, so still charged: the plan will name it again.
-            launch.broken, launch.ready = True, False
+            launch.broken, launch.ready, launch.asleep = True, False, False
             log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
             return Failed(None)
         self.launches.drop(launch)

@@ -10,6 +10,7 @@ from reconciler.core.memory import Said
 from reconciler.core.types import Instance
 from reconciler.host import Exit, Process
 from reconciler.memory.probe import Held
+from reconciler.store.records import LaunchRecord
 
 
 @dataclass(eq=False, slots=True)
@@ -47,6 +48,16 @@ class Launch:
     said: Said | None = None
     #: Wall-clock seconds at which it was begun; for people only.
     created: float = 0.0
+    #: It gave its memory back and serves nobody until it is woken; `ready` is then False.
+    asleep: bool = False
+    #: It would give nothing back.
+    sleepless: bool = False
+    #: Fingerprint of the weights it was started with; "" = not known.
+    weights: str = ""
+    #: Bytes committed when it was ready for the first time; None = not known.
+    committed_at_ready: int | None = None
+    #: What its server asks of its clients.
+    key: str | None = field(default=None, repr=False)
     exit: Exit | None = None
     exited: anyio.Event = field(default_factory=anyio.Event)
 
@@ -84,6 +95,8 @@ class Launches:
         self._serving: dict[str, Launch] = {}
         #: Models whose last process was unloaded for a reason that says: not again at once.
         self._rest: set[str] = set()
+        #: Models and digests that were asked to sleep, and gave nothing back.
+        self._sleepless: set[tuple[str, str]] = set()
 
     def __iter__(self) -> Iterator[Launch]:
         return iter(sorted(self._by_id.values(), key=lambda x: (x.model, x.id)))
@@ -91,6 +104,11 @@ class Launches:
     def add(self, launch: Launch) -> None:
         """Note a launch that has been started or adopted."""
         self._by_id[launch.id] = launch
+        launch.sleepless = (launch.model, launch.digest) in self._sleepless
+
+    def no_sleep(self, model: str, digest: str) -> None:
+        """Note that these settings are not worth being asked to sleep."""
+        self._sleepless.add((model, digest))
 
     def drop(self, launch: Launch) -> None:
         """Forget a launch of which nothing is left."""
@@ -154,4 +172,27 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         warm_basis=launch.held.warm_basis,
         warm_at=launch.held.warm_at,
         most=launch.held.peak,
+        asleep=launch.asleep,
+        weights=launch.weights,
+        committed_at_ready=launch.committed_at_ready,
+        sleepless=launch.sleepless,
+    )
+
+
+def record_of(launch: Launch, boot: str) -> LaunchRecord:
+    """Return what is written down of a launch; one that sleeps was ready."""
+    return LaunchRecord(
+        launch.id,
+        launch.model,
+        launch.digest,
+        launch.process.pid,
+        launch.process.started,
+        launch.port,
+        boot,
+        launch.ready or launch.asleep,
+        launch.created,
+        launch.admitted,
+        launch.asleep,
+        launch.weights,
+        launch.committed_at_ready,
     )

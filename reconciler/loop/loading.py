@@ -16,7 +16,7 @@ from reconciler.core.machine import Event, Failed, Ready
 from reconciler.core.memory import Said
 from reconciler.core.types import Load, ModelSpec
 from reconciler.engines import api_key, devices, registry
-from reconciler.engines.base import Readiness
+from reconciler.engines.base import EngineError, Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import HostError, PortOwner, Ports
 from reconciler.leases import Endpoint
@@ -24,6 +24,7 @@ from reconciler.loop.failures import describe
 from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.launches import Launch
 from reconciler.loop.signs import Patience
+from reconciler.loop.sleeping import Sleeping
 from reconciler.store import LaunchRecord, StoreError
 
 #: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
@@ -41,6 +42,14 @@ class LoadError(Exception):
     """The model did not become ready; the message says why."""
 
 
+class _WakeError(LoadError):
+    """A server that slept did not wake; its process is of no more use."""
+
+    def __init__(self, launch: Launch, text: str) -> None:
+        super().__init__(text)
+        self.launch = launch
+
+
 class Loader:
     """Starts models, one at a time (the state machine sees to that)."""
 
@@ -51,6 +60,7 @@ class Loader:
         limits = httpx.Limits(max_keepalive_connections=0)
         self.http = httpx.AsyncClient(trust_env=False, verify=False, limits=limits)  # noqa: S501 - loopback http
         self.ports = ports
+        self._sleeping = Sleeping(hands, self.http)
         #: How long the load in flight may go on; None = there is none.
         self.patience: Patience | None = None
 
@@ -75,8 +85,10 @@ class Loader:
         self.patience = patience = Patience(model.load_timeout, self._hands.clock)
         try:
             with patience.scope:
-                launch = await self._start(action, spec)
+                launch = await (self._start(action, spec) if action.pid is None else self._wake(action, spec))
                 await self._watched(launch, spec, seen.append, patience)
+        except _WakeError as error:
+            launch, failure = error.launch, str(error)
         except (HostError, LoadError) as error:
             failure = str(error)
         except BaseException:
@@ -130,7 +142,21 @@ class Loader:
             self._hands.observer.begin(launch)
             self._hands.launches.add(launch)
             self._started(launch)
-            await self._hands.keeper.keep(self._hands.store.put_launch(_record(launch)))
+            await self._hands.record(launch)
+        self._hands.changed()
+        return launch
+
+    async def _wake(self, action: Load, spec: LaunchSpec) -> Launch:
+        """Have the process that sleeps for a model take its memory again. Raises LoadError."""
+        launch = self._hands.launches.find(action.pid or 0, action.started or 0)
+        if launch is None or not launch.asleep:
+            raise LoadError("its process does not sleep any more")
+        launch.admitted = action.size
+        try:
+            await self._sleeping.wake(launch, spec)
+        except EngineError as error:
+            text = f"it could not be woken: {excerpt(str(error), secrets_of(spec))}"
+            raise _WakeError(launch, text) from error
         self._hands.changed()
         return launch
 
@@ -194,10 +220,13 @@ class Loader:
             launch.ready, launch.loaded_at = True, self._hands.clock()
             await self._hands.states.restore(launch)
             await self.serve(launch, spec)
-            await self._hands.keeper.keep(self._hands.store.put_launch(_record(launch)))
+            await self._hands.record(launch)
             await anyio.to_thread.run_sync(self._hands.host.serving, launch.process, launch.id)
             await self._hands.observer.measure(launch, self._hands.clock())
-            launch.said = await anyio.to_thread.run_sync(self._heard, launch, spec)
+            launch.said = await anyio.to_thread.run_sync(self._heard, launch, spec) or launch.said
+            if launch.committed_at_ready is None:  # one that was woken may have grown before it slept
+                launch.committed_at_ready = launch.committed
+                await self._hands.record(launch)
 
     def _heard(self, launch: Launch, spec: LaunchSpec) -> Said | None:
         """Return what the log says the model took. Blocks."""
@@ -206,7 +235,7 @@ class Loader:
     async def serve(self, launch: Launch, spec: LaunchSpec) -> None:
         """Send requests for a model to this launch from now on; first those that wait."""
         engine = registry.get(spec.engine)
-        key = await anyio.to_thread.run_sync(engine.api_key, spec)
+        key = launch.key = await anyio.to_thread.run_sync(engine.api_key, spec)
         authorization = None if key is None else api_key.bearer(key)
         endpoint = Endpoint(launch.model, launch.base_url, engine.upstream_model(spec), authorization)
         self._hands.launches.serve(launch)
@@ -220,19 +249,3 @@ class Loader:
         with anyio.CancelScope(shield=True):
             event = await self._hands.end(launch, SHORT_GRACE, failed=True)
         return event  # noqa: RET504 - a scope may swallow a cancellation, so mypy wants it here
-
-
-def _record(launch: Launch) -> LaunchRecord:
-    process = launch.process
-    return LaunchRecord(
-        launch.id,
-        launch.model,
-        launch.digest,
-        process.pid,
-        process.started,
-        launch.port,
-        boot_id(),
-        launch.ready,
-        launch.created,
-        launch.admitted,
-    )

@@ -125,6 +125,7 @@ class Observer:
         launch.unattributed_before = self._unattributed
         checked = self._checked.get(launch.model)
         launch.build = checked.result.build if checked is not None else ""
+        launch.weights = checked.result.weights if checked is not None else ""
 
     def evicted(self) -> None:
         """Note that a model went: whether memory is still short has to be seen anew."""
@@ -192,6 +193,7 @@ class Observer:
         if memory.gpu is None:
             return  # no driver here shares the memory: what nobody owns up to came with somebody else
         before, holds = launch.unattributed_before, launch.held.committed or 0
+        launch.unowned = 0  # worked out anew: one that sleeps has given it back
         seen = breakdown(memory, [instance(x, 0.0, 0) for x in live])
         if before is not None and seen is not None:
             came = seen.unattributed - before

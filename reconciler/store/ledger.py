@@ -65,19 +65,20 @@ class Store:
         """Return all launch records, oldest first."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT launch_id, model, digest, pid, started, port, boot_id, ready, created, admitted"
-                " FROM launches ORDER BY created, launch_id"
+                "SELECT launch_id, model, digest, pid, started, port, boot_id, ready, created, admitted, asleep,"
+                " weights, committed_at_ready FROM launches ORDER BY created, launch_id"
             ).fetchall()
         records = (LaunchRecord(*row) for row in rows)
         return tuple(
-            replace(record, ready=bool(record.ready)) for record in records
+            replace(record, ready=bool(record.ready), asleep=bool(record.asleep)) for record in records
         )  # SQLite has no booleans
 
     def put_launch(self, record: LaunchRecord) -> None:
         """Insert the record, or replace the one with its `launch_id`."""
         with self._write() as db:
             db.execute(
-                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(record)
+                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                astuple(record),
             )
 
     def drop_launch(self, launch_id: str) -> None:
@@ -89,8 +90,8 @@ class Store:
         """Return the ledger by model and digest. A `retry_at` of another boot is None: its clock is gone."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, retry_boot"
-                " FROM ledger ORDER BY model, digest"
+                "SELECT model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, weights,"
+                " retry_boot FROM ledger ORDER BY model, digest"
             ).fetchall()
         return tuple(self._entry(*row) for row in rows)
 
@@ -105,11 +106,14 @@ class Store:
         load_seconds: float | None,
         build: str,
         said: str | None,
+        weights: str,
         boot: str,
     ) -> LedgerEntry:
         due = retry_at if boot != "" and boot == self._boot else None
         heard = Said(**json.loads(said)) if said is not None else None
-        return LedgerEntry(model, digest, peak, failures, due, last_error, load_seconds, build, heard)
+        return LedgerEntry(
+            model, digest, peak, failures, due, last_error, load_seconds, build, heard, weights
+        )
 
     def put_entry(self, entry: LedgerEntry) -> None:
         """Insert the entry, or replace the one of its model and digest."""
@@ -118,9 +122,9 @@ class Store:
         with self._write() as db:
             db.execute(
                 "INSERT OR REPLACE INTO ledger"
-                " (model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, retry_boot)"
+                " (model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, weights, retry_boot)"
                 " VALUES (:model, :digest, :peak, :failures, :retry_at, :last_error, :load_seconds, :build, :said,"
-                " :boot)",
+                " :weights, :boot)",
                 values,
             )
 

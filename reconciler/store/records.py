@@ -24,3 +24,9 @@ class LaunchRecord:
     created: float = 0.0
     #: Bytes it was let in at; 0 = not known.
     admitted: int = 0
+    #: It was ready once, and sleeps now: it serves nobody until it is woken.
+    asleep: bool = False
+    #: Fingerprint of the weights it was started with; "" = not known.
+    weights: str = ""
+    #: Bytes committed when it became ready; None = not known.
+    committed_at_ready: int | None = None

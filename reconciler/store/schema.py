@@ -29,6 +29,13 @@ MIGRATIONS: Final = (
     ALTER TABLE ledger ADD COLUMN build TEXT NOT NULL DEFAULT '';
     ALTER TABLE ledger ADD COLUMN said TEXT;
     """,
+    # Processes that sleep, and the weights a process was started with and a peak was measured with.
+    """
+    ALTER TABLE launches ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE launches ADD COLUMN weights TEXT NOT NULL DEFAULT '';
+    ALTER TABLE launches ADD COLUMN committed_at_ready INTEGER;
+    ALTER TABLE ledger ADD COLUMN weights TEXT NOT NULL DEFAULT '';
+    """,
 )
 
 TABLES: Final = frozenset({"launches", "ledger", "events", "generation"})

@@ -1,0 +1,99 @@
+"""Having a server give its memory back without ending, and take it again. What it really gives back is measured."""
+
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import httpx
+import structlog
+
+from reconciler.core.launch import LaunchSpec
+from reconciler.core.machine import Exited, expected
+from reconciler.core.words import size
+from reconciler.engines import registry
+from reconciler.engines.base import EngineError, Server
+from reconciler.excerpt import excerpt, secrets_of
+from reconciler.loop.hands import Hands
+from reconciler.loop.launches import Launch
+
+#: Seconds a server may take to give its memory back: weights may have to be copied to the host's memory first.
+SLEEP_SECONDS: Final = 30.0
+#: After it has said that it sleeps: seconds in which the memory must be seen to be back, and between two looks.
+SEEN_SECONDS: Final = 1.0
+SEEN_PACE: Final = 0.1
+#: Share of what it held that a process must have given back; otherwise it does better to end.
+WORTH: Final = 0.1
+
+log = structlog.get_logger("reconciler.loop")
+
+
+class Sleeping:
+    """Puts servers to sleep and wakes them, one at a time (the state machine sees to that)."""
+
+    def __init__(self, hands: Hands, http: httpx.AsyncClient) -> None:
+        self._hands = hands
+        self._http = http
+
+    async def sleep(self, launch: Launch) -> Exited | None:
+        """Have a server that serves nobody any more give its memory back; None = it did not, and is to be stopped.
+
+        Such settings are not asked again in this run. A server that sleeps is on record as that.
+        """
+        spec = launch.spec
+        sleeper = registry.get(spec.engine).sleeper(spec) if spec is not None else None
+        if spec is None or sleeper is None:
+            self._vain(launch, "its engine cannot wake it")
+            return None
+        available = await self._hands.observer.available()
+        await self._hands.observer.measure(launch, self._hands.clock())
+        before = launch.holds
+        why = f"it took more than {SLEEP_SECONDS:g} s"
+        with anyio.move_on_after(SLEEP_SECONDS):
+            try:
+                await sleeper.sleep(Server(spec, launch.base_url, self._http, launch.key))
+                why = ""
+            except EngineError as error:
+                why = excerpt(str(error), secrets_of(spec))
+        freed = 0 if why or before is None else await self._freed(launch, before)
+        if not why and (before is None or freed <= 0 or freed < before * WORTH):
+            held = "what it held cannot be read" if before is None else f"of {size(before)}"
+            why = f"it gave {size(max(0, freed))} back, {held}"
+        if why or launch.exit is not None:
+            self._vain(launch, why or "it ended")
+            return None
+        await self._lie_down(launch)
+        return Exited(expected(available, freed))
+
+    async def _freed(self, launch: Launch, before: int) -> int:
+        """Return the bytes a server has given back once they are enough, or what there is when the time is over."""
+        freed = 0
+        with anyio.move_on_after(SEEN_SECONDS):
+            while True:
+                await self._hands.observer.measure(launch, self._hands.clock())
+                freed = 0 if launch.holds is None else before - launch.holds
+                if freed >= before * WORTH:
+                    break
+                await anyio.sleep(SEEN_PACE)
+        return freed
+
+    async def _lie_down(self, launch: Launch) -> None:
+        launch.ready, launch.asleep, launch.stopping = False, True, False
+        self._hands.observer.evicted()
+        await self._hands.record(launch)
+
+    def _vain(self, launch: Launch, why: str) -> None:
+        self._hands.launches.no_sleep(launch.model, launch.digest)
+        log.warning("it is stopped instead of sleeping, from now on", model=launch.model, why=why)
+
+    async def wake(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Have a server take its memory again; it is to be probed then. Raises EngineError.
+
+        From here on it counts as being loaded, on record too: nobody knows how far one is that is half awake.
+        """
+        launch.asleep, launch.spec = False, spec
+        await self._hands.record(launch)
+        sleeper = registry.get(spec.engine).sleeper(spec)
+        if sleeper is None:
+            raise EngineError("its engine cannot wake it")
+        launch.key = await anyio.to_thread.run_sync(registry.get(spec.engine).api_key, spec)
+        await sleeper.wake(Server(spec, launch.base_url, self._http, launch.key))
