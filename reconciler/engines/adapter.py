@@ -71,6 +71,8 @@ class Adapter:
     install: str = ""
     #: Whether it computes with PyTorch, whose allocator can be told a limit; None = that is not known.
     torch: bool | None = None
+    #: Whether its server is told `memory.limit` itself, whatever it computes on.
+    takes_limit: bool = False
 
     # -- what an adapter overrides ---------------------------------------------------------------------------------
 

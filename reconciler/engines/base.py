@@ -131,6 +131,8 @@ class Engine(Protocol):
     roles: frozenset[Role]
     #: Whether it computes with PyTorch; None = that is not known.
     torch: bool | None
+    #: Whether its server is told `memory.limit` itself, whatever it computes on.
+    takes_limit: bool
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""

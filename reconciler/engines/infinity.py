@@ -19,6 +19,7 @@ class Infinity(Adapter):
     """Serves one folder of Hugging Face weights."""
 
     name = "infinity"
+    torch = True
     roles = frozenset({Role.EMBEDDING, Role.RERANK, Role.CLASSIFY})
     script = "infinity_emb"
     distribution = "infinity-emb"

@@ -45,6 +45,7 @@ class Mlx(Adapter):
     """Serves one folder of MLX or Hugging Face weights."""
 
     name = "mlx"
+    torch = False
     roles = frozenset({Role.CHAT, Role.COMPLETION})
     script = "mlx_lm.server"
     distribution = "mlx-lm"

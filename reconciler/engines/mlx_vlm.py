@@ -29,6 +29,7 @@ class MlxVlm(Adapter):
     """Serves one folder of weights, by its role."""
 
     name = "mlx-vlm"
+    torch = False
     roles = frozenset(_FLAGS)
     script = "mlx_vlm.server"
     distribution = "mlx-vlm"

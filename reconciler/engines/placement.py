@@ -104,10 +104,10 @@ def why_not(spec: LaunchSpec, machine: Machine) -> str | None:
     return None
 
 
-def notes(spec: LaunchSpec, machine: Machine, weights: int | None, *, torch: bool | None) -> Iterator[str]:
+def notes(spec: LaunchSpec, machine: Machine, weights: int | None, *, limited: bool) -> Iterator[str]:
     """Yield what of a launch has no effect here, or less than was meant, a sentence each.
 
-    `weights` are the bytes it would lock; `torch` says whether it computes with PyTorch, None = that is not known.
+    `weights` are the bytes it would lock; `limited` says whether `memory.limit` may reach its allocator.
     """
     gpus, mac = spec.device.gpus, machine.system == "Darwin"
     if spec.device.cpus and machine.cpus is None:
@@ -123,7 +123,7 @@ def notes(spec: LaunchSpec, machine: Machine, weights: int | None, *, torch: boo
     most = machine.lockable
     if spec.load_mode is LoadMode.MLOCK and most is not None and weights is not None and most < weights:
         yield f"it is to lock {size_text(weights)} of weights, and {size_text(most)} may be locked: {_RAISE}"
-    if spec.allocator_limit is not None and (not mac or torch is False):
+    if spec.allocator_limit is not None and not limited:
         yield "memory.limit has no effect here: only PyTorch on the GPU of a Mac can be told a limit from outside"
 
 

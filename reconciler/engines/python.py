@@ -39,6 +39,7 @@ class PythonEngine(Adapter):
 
     name = "python"
     roles = frozenset(Role)
+    takes_limit = True
     weights = False
     #: The worker itself knows the smallest piece of work of its class.
     calls: Mapping[Role, Call] = {role: Call("/probe") for role in Role}

@@ -22,6 +22,7 @@ class Tei(Adapter):
     """Serves one folder of Hugging Face weights. It is a program of its own, not a Python package."""
 
     name = "tei"
+    torch = False
     roles = frozenset({Role.EMBEDDING, Role.RERANK, Role.CLASSIFY})
     script = "text-embeddings-router"
     checked = ("1.9",)

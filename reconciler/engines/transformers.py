@@ -19,6 +19,7 @@ class Transformers(Adapter):
     """Serves one folder of Hugging Face weights, one request after the other."""
 
     name = "transformers"
+    torch = True
     roles = frozenset({Role.CHAT, Role.COMPLETION, Role.VISION, Role.ASR})
     script = "transformers"
     distribution = "transformers"

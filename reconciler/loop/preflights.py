@@ -21,7 +21,8 @@ def examine(spec: LaunchSpec) -> Preflight:
     machine = placement.machine_for(spec)
     if result.reason is None and (problem := placement.why_not(spec, machine)):
         result = replace(result, reason=Reason.NOT_STARTABLE, message=problem)
-    noted = placement.notes(spec, machine, _locked_bytes(spec, result), torch=engine.torch)
+    limited = engine.takes_limit or (engine.torch is not False and machine.system == "Darwin")
+    noted = placement.notes(spec, machine, _locked_bytes(spec, result), limited=limited)
     notes = tuple(dict.fromkeys((*result.notes, *noted)))
     # Of weights that cannot be started there is nothing to say: what runs must not be replaced by them.
     weights = fingerprint(files_of(spec), time.time()) if result.reason is None else ""

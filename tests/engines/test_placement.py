@@ -61,52 +61,50 @@ LIMIT = "memory.limit has no effect here: only PyTorch on the GPU of a Mac can b
 
 
 @pytest.mark.parametrize(
-    ("launch", "machine", "torch", "said"),
+    ("launch", "machine", "limited", "said"),
     [
-        (spec(), LINUX, None, ()),
-        (spec(cpus=(1,)), LINUX, None, ()),
+        (spec(), LINUX, False, ()),
+        (spec(cpus=(1,)), LINUX, False, ()),
         (
             spec(cpus=(1,)),
             MAC,
-            None,
+            False,
             ("device.cpus has no effect: Darwin lets no program choose its CPUs; device.nice has",),
         ),
-        (spec(("0",)), MAC, None, ()),
+        (spec(("0",)), MAC, False, ()),
         (
             spec(("1",)),
             MAC,
-            None,
+            False,
             ("device.gpus: 1 has no effect: a Mac has one GPU for models, number 0",),
         ),
         (
             spec(()),
             MAC,
-            None,
+            False,
             ("device.gpus: none hides no GPU of a Mac: the engine's own settings decide whether it is used",),
         ),
         (
             spec(("0",)),
             Machine(gpus=0),
-            None,
+            False,
             ("device.gpus: 0, but no GPU is seen here: it will compute on the CPU, or not start",),
         ),
-        (spec(()), Machine(gpus=0), None, ()),
+        (spec(()), Machine(gpus=0), False, ()),
         (
             spec(("GPU-8a3c",)),
             Machine(gpus=1),
-            None,
+            False,
             ("device.gpus: names are understood by CUDA and HIP only; Vulkan and Level Zero need numbers",),
         ),
-        (spec(limit=GIB), LINUX, True, (LIMIT,)),
+        (spec(limit=GIB), LINUX, False, (LIMIT,)),
         (spec(limit=GIB), MAC, True, ()),
-        (spec(limit=GIB), MAC, None, ()),
-        (spec(limit=GIB), MAC, False, (LIMIT,)),
     ],
 )
 def test_what_has_no_effect_is_said(
-    launch: LaunchSpec, machine: Machine, torch: bool | None, said: tuple[str, ...]
+    launch: LaunchSpec, machine: Machine, limited: bool, said: tuple[str, ...]
 ) -> None:
-    assert tuple(notes(launch, machine, 4 * GIB, torch=torch)) == said
+    assert tuple(notes(launch, machine, 4 * GIB, limited=limited)) == said
 
 
 @pytest.mark.parametrize(
@@ -123,7 +121,7 @@ def test_what_has_no_effect_is_said(
 def test_more_to_lock_than_may_be_locked(
     mode: LoadMode, lockable: int | None, weights: int | None, told: bool
 ) -> None:
-    found = list(notes(spec(mode=mode), Machine(lockable=lockable), weights, torch=None))
+    found = list(notes(spec(mode=mode), Machine(lockable=lockable), weights, limited=False))
     assert bool(found) is told
     if told:
         assert "it is to lock 4.0 GiB of weights, and" in found[0]

@@ -121,3 +121,30 @@ def test_notes_come_once_and_without_what_is_secret(tmp_path: Path, monkeypatch:
         "a key *** is short",
         "memory.limit has no effect here: only PyTorch on the GPU of a Mac can be told a limit from outside",
     )
+
+
+@pytest.mark.parametrize(
+    ("system", "torch", "takes_limit", "told"),
+    [
+        ("Linux", True, False, True),
+        ("Linux", None, True, False),
+        ("Darwin", True, False, False),
+        ("Darwin", None, False, False),
+        ("Darwin", False, False, True),
+        ("Darwin", False, True, False),
+    ],
+)
+def test_whom_a_limit_reaches(
+    system: str,
+    torch: bool | None,
+    takes_limit: bool,
+    told: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = CommandEngine()
+    engine.torch, engine.takes_limit = torch, takes_limit
+    monkeypatch.setattr(registry, "get", lambda _name: engine)
+    on(Machine(system), monkeypatch)
+    found = examine(replace(spec(tmp_path), allocator_limit=1))
+    assert [note.startswith("memory.limit has no effect here") for note in found.notes] == [True] * told
