@@ -108,5 +108,7 @@ def _error_of(response: httpx.Response) -> str | None:
         return None
     error = body.get("error") or (not response.is_success and (body.get("detail") or body.get("message")))
     if isinstance(error, dict):
-        error = error.get("message") or error
+        # FastAPI puts an error in OpenAI's shape below `detail`.
+        inner = error.get("error")
+        error = (inner.get("message") if isinstance(inner, dict) else inner) or error.get("message") or error
     return str(error)[:_MOST_TEXT] if error else None
