@@ -126,7 +126,7 @@ class ModelMemory(Part):
     )
     limit: e.SizeOrNone = written(
         "none",
-        description="Bytes that the framework's own allocator may hold (MPS and CUDA caches of PyTorch), or `none`. "
+        description="Bytes that PyTorch's allocator may hold (on the GPU of a Mac; in a Python worker on CUDA), or `none`. "
         "A change restarts the model.",
     )
 
