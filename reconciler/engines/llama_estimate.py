@@ -50,7 +50,7 @@ class Sized:
 
 def size(spec: LaunchSpec, settings: Settings, weights: Weights, place: Place) -> Sized:
     """Return what the launch will hold. Reads the further files that `settings` name; raises `WeightsError`."""
-    extra, extra_compute = _further(spec, settings)
+    extra, extra_compute = _further(spec, settings, place)
     mapping = settings.load_mode in _MAPPING
     held = weights.tensor_bytes + extra
     if place.cpu and settings.repack:
@@ -148,7 +148,7 @@ def _work(settings: Settings, tokens: int, place: Place) -> Work:
     return Work(cache, results, settings.vectors)
 
 
-def _further(spec: LaunchSpec, settings: Settings) -> tuple[int, int]:
+def _further(spec: LaunchSpec, settings: Settings, place: Place) -> tuple[int, int]:
     """Return the bytes of adapters, projector and draft model, and what the projector computes in."""
     held, compute = 0, 0
     for name in (*settings.loras, *((settings.draft,) if settings.draft else ())):
@@ -156,7 +156,9 @@ def _further(spec: LaunchSpec, settings: Settings) -> tuple[int, int]:
     if settings.projector:
         projector = find_weights(Path(spec.cwd) / settings.projector)
         held += projector.tensor_bytes
-        compute += llama_projector.compute_bytes(projector)
+        # Drivers of GPUs, and older builds, do not have flash attention for every projector.
+        flash = settings.flash and place.cpu and place.new
+        compute += llama_projector.compute_bytes(projector, flash=flash)
     return held, compute
 
 

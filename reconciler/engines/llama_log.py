@@ -29,6 +29,13 @@ _SLOTS: Final = re.compile(r"n_slots = (\d+), n_ctx_slot = (\d+), kv_unified = '
 #: A model and a draft model have a context each, whose buffers bear the same names.
 _CONTEXT_BEGINS: Final = re.compile(r"llama_context: constructing llama_context")
 
+#: A projector is loaded, and what it computes in: like the line of a context, under its own name. Without a warm-up it
+#: takes that for its first picture, and no line tells.
+_PROJECTOR: Final = re.compile(r"clip_(?:ctx|model_loader): ")
+_PROJECTOR_COMPUTE: Final = re.compile(
+    r"(?:alloc|reserve)_compute_meta:\s+(\S+) compute buffer size\s*=\s*([0-9.]+) MiB"
+)
+
 
 def said(log: str) -> Said | None:
     """Return what the last start in the log took, or None if it says nothing of it."""
@@ -87,10 +94,14 @@ def _context(text: str) -> int | None:
 
 
 def _compute(text: str) -> int | None:
-    """Return the bytes of compute and output buffers: of each the last line in each context."""
+    """Return the bytes of compute and output buffers: of each the last line in each context, and the projector's."""
+    projector = {device: _bytes(mib) for device, mib in _PROJECTOR_COMPUTE.findall(text)}
+    if not projector and _PROJECTOR.search(text):
+        return None
+    text = _PROJECTOR_COMPUTE.sub("", text)
     begins = [found.start() for found in _CONTEXT_BEGINS.finditer(text)]
     bounds = [0, *begins, len(text)]
-    total, seen = 0, False
+    total, seen = sum(projector.values()), False
     for start, end in itertools.pairwise(bounds):
         last = {(kind, device): size for kind, device, size in _buffers(text[start:end], "compute", "output")}
         seen = seen or any(kind == "compute" for kind, _ in last)

@@ -8,11 +8,11 @@ from reconciler.memory.gguf.keys import Keys, ShapeUnknown
 _FLOAT: Final = 4
 
 
-def compute_bytes(projector: Weights) -> int:
+def compute_bytes(projector: Weights, *, flash: bool = False) -> int:
     """Return the bytes of its compute buffer for the largest picture its header states.
 
-    All patches are computed at once, each looking at each. Where the header does not say how many there are, as much
-    as the projector's own weights is set aside.
+    All patches are computed at once, each looking at each; with flash attention that takes no room of its own. Where
+    the header does not say how many there are, as much as the projector's own weights is set aside.
     """
     keys = Keys(projector.header.keys, "clip.vision")
     try:
@@ -22,4 +22,6 @@ def compute_bytes(projector: Weights) -> int:
     except ShapeUnknown:
         return projector.tensor_bytes
     patches = (image // max(1, patch)) ** 2 + 1
+    if flash:
+        return _FLOAT * patches * (4 * embedding + 2 * inner)
     return _FLOAT * patches * (6 * embedding + 3 * inner + heads * patches)

@@ -13,7 +13,7 @@ from random_gguf import RandomModel, write_random
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.memory import Estimate
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import llama_build, registry
+from reconciler.engines import llama_build, llama_projector, registry
 from reconciler.engines.llama_args import read_settings
 from reconciler.engines.llama_estimate import Place, Sized, size
 from reconciler.engines.llama_repack import types_for
@@ -258,8 +258,43 @@ def test_a_projector_computes_all_patches_of_a_picture_at_once(tmp_path: Path, w
         "attention.head_count": 16,
     }
     path = write_header(tmp_path / "p.gguf", "clip.vision", keys)
-    more = (parts(whole, args=("--mmproj", str(path))).compute or 0) - (parts(whole).compute or 0)
-    assert more == 4 * 4097 * (6 * 1152 + 3 * 4304 + 16 * 4097)
+    with_all_scores = 4 * 4097 * (6 * 1152 + 3 * 4304 + 16 * 4097)
+    for place, args, expected in (
+        (CPU, (), 4 * 4097 * (4 * 1152 + 2 * 4304)),
+        (CPU, ("-fa", "off"), with_all_scores),
+        (Place(cpu=False), (), with_all_scores),
+        (Place(cpu=True, new=False), (), with_all_scores),
+    ):
+        found = [sized(launch(whole, args=(*args, *more)), place) for more in ((), ("--mmproj", str(path)))]
+        without, seeing = (one.estimate.compute or 0 for one in found)
+        assert seeing - without == expected
+
+
+#: What llama.cpp (b11434) says a projector of 2 layers computes in: (width, heads, picture), flash -> MiB.
+PROJECTORS = {
+    (256, 8, 448, True): 7.0,
+    (256, 8, 448, False): 38.0,
+    (512, 8, 896, True): 56.0,
+    (512, 8, 896, False): 560.0,
+    (1024, 16, 336, True): 15.75,
+}
+
+
+@pytest.mark.parametrize("shape", PROJECTORS)
+def test_a_projector_takes_no_more_than_is_set_aside(
+    tmp_path: Path, shape: tuple[int, int, int, bool]
+) -> None:
+    width, heads, picture, flash = shape
+    keys: Mapping[str, Value] = {
+        "image_size": picture,
+        "patch_size": 14,
+        "embedding_length": width,
+        "feed_forward_length": 4 * width,
+        "attention.head_count": heads,
+    }
+    weights = find_weights(write_header(tmp_path / "p.gguf", "clip.vision", keys))
+    ours = llama_projector.compute_bytes(weights, flash=flash) / MIB
+    assert PROJECTORS[shape] <= ours <= 2 * PROJECTORS[shape]
 
 
 def test_missing_further_files_are_named(whole: Path) -> None:

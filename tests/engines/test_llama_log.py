@@ -1,5 +1,7 @@
 """What is read out of llama.cpp's log: lines of real servers, cut to those that matter."""
 
+from dataclasses import replace
+
 import pytest
 
 from reconciler.core.memory import Said
@@ -145,3 +147,24 @@ def test_the_log_of_the_last_start_is_added_up(name: str) -> None:
             got, want = getattr(found, field), getattr(expected, field)
             assert (got is None) == (want is None), field
             assert got is None or abs(got - want) <= 2, field
+
+
+#: A server of the user's, asked to tell all: the projector's line looks like that of the context before it.
+SEEING = (
+    NONE
+    + """\
+0.08.026.035 I clip_model_loader: model name:
+0.08.026.105 I clip_ctx: CLIP using CPU backend
+"""
+)
+WARM = "0.08.028.199 I reserve_compute_meta:        CPU compute buffer size =     7.00 MiB\n"
+
+
+def test_what_a_projector_computes_in_is_told_or_nothing_is() -> None:
+    alone, blind, warm = (ENGINE.said(log) for log in (NONE, SEEING, SEEING + WARM))
+    assert alone is not None
+    assert blind is not None
+    assert warm is not None
+    assert warm.compute == (alone.compute or 0) + 7 * MIB
+    # It will take some for its first picture: what the log tells is not all.
+    assert blind == replace(alone, compute=None)
