@@ -21,7 +21,7 @@ _CAPABILITIES: Final[Mapping[Role, tuple[str, ...]]] = {
     else (role.value,)
     for role in Role
 }
-_BEST_FIRST: Final = ("ready", "loading", "evicting", "cold", "failing", "blocked")
+_BEST_FIRST: Final = ("ready", "loading", "evicting", "asleep", "cold", "failing", "blocked")
 
 View = Callable[[Snapshot, float], dict[str, Any]]
 
@@ -95,19 +95,20 @@ def _known_of(snapshot: Snapshot, models: tuple[str, ...]) -> dict[str, Any]:
 
 
 def model_state(snapshot: Snapshot, model: str) -> str:
-    """Return "ready", "loading", "evicting", "failing", "blocked" or "cold"."""
+    """Return "ready", "loading", "evicting", "failing", "blocked", "asleep" or "cold"."""
     state = snapshot.state
     instances = [i for i in snapshot.world.observation.instances if i.model == model]
     if isinstance(state, Evicting) and state.action.model == model:
         return "evicting"
     if any(i.ready for i in instances):
         return "ready"
-    if instances or (isinstance(state, Loading) and state.action.model == model):
+    awake = [i for i in instances if not i.asleep]
+    if awake or (isinstance(state, Loading) and state.action.model == model):
         return "loading"
     verdict = snapshot.plan.verdict(model)
     if verdict is not None and verdict.outcome is Outcome.BLOCKED:
         return "failing" if verdict.reason is Reason.BACKING_OFF else "blocked"
-    return "cold"
+    return "asleep" if instances else "cold"
 
 
 def check_loadable(snapshot: Snapshot, model: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from reconciler.core.launch import LaunchSpec
+from reconciler.core.launch import LaunchSpec, Sleep
 from reconciler.core.types import Residency
 from reconciler.engines.base import Engine
 from reconciler.manifest.applied import GENERATING, Overflow
@@ -37,6 +37,10 @@ def check_engine(engine: Engine, launch: LaunchSpec, root: Map, problems: Proble
             else f"{'.'.join(finding.path)}: {finding.message}"
         )
         problems.add(place(root, path), "engine", message, finding.hint)
+    if launch.sleep is not Sleep.OFF and engine.sleeper(launch) is None:
+        message = f"a model of the engine {launch.engine} cannot give its memory back without ending"
+        hint = "write `sleep: off`, or leave it out: it is stopped when it has to go"
+        problems.add(place(root, ("models", launch.model, "sleep")), "sleep", message, hint)
 
 
 def budget(machine: Machine) -> int | None:

@@ -43,6 +43,8 @@ def _stretches(charges: Iterable[_Charge], shares: Shares) -> list[StretchDocume
 def _loaded(table: Table) -> list[_Charge]:
     """Return what runs, in the order of the account: what is ready first, so that files count there."""
     running = [(r.instance.ready, r.name, r.charge, r.held_files) for r in table.rows if r.instance]
+    sleeping = (r.sleeper for r in table.rows if r.sleeper is not None)
+    running += [(True, r.name, r.charge, r.held_files) for r in sleeping]
     for stray in table.strays:
         charge = book.stray_charge(stray)
         running.append((True, stray.model, charge, within(stray.files, charge)))

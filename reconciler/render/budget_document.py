@@ -65,7 +65,7 @@ def _could_come(row: Row) -> bool:
 def _model(row: Row) -> BudgetModelDocument:
     return BudgetModelDocument(
         name=row.name,
-        state=_state(row.instance),
+        state=_state(row.instance) if row.sleeper is None else "asleep",
         residency=row.spec.residency.value,
         priority=row.spec.priority,
         stated=row.spec.steady,
@@ -122,6 +122,8 @@ def _state(instance: Instance | None) -> BudgetState:
         return "cold"
     if instance.broken:
         return "broken"
+    if instance.asleep:
+        return "asleep"
     return "ready" if instance.ready else "loading"
 
 

@@ -8,7 +8,7 @@ from reconciler.render.shapes import Document, OriginDocument
 
 #: Who saw what is shown: the running loop, or this program itself because none runs.
 SeenBy = Literal["loop", "files", "description"]
-BudgetState = Literal["ready", "loading", "broken", "cold"]
+BudgetState = Literal["ready", "loading", "asleep", "broken", "cold"]
 
 
 @dataclass(frozen=True, slots=True)

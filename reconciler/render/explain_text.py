@@ -117,6 +117,8 @@ def _wanted(model: Json) -> str:
 def _size(model: Json) -> str:
     if model["held"] == 0:
         return f"would need {size(model['size'])}"
+    if model["state"] == "asleep":
+        return f"holds {size(model['held'])} asleep; would need {size(model['size'])}"
     mapped = f", {size(model['warm'])} of it mapped weights" if model["warm"] else ""
     back = model["memory"]["releasable"]
     gives = f"; {size(back)} would come back" if back is not None and back != model["held"] else ""

@@ -97,7 +97,8 @@ def _step(number: int, step: Step) -> StepDocument:
         for_model=evict.for_model if evict else None,
         detail=step.detail,
         drain=evict.drain if evict else False,
-        pid=evict.pid if evict else None,
+        sleeps=evict.sleep if evict else False,
+        pid=step.pid,
     )
 
 

@@ -14,7 +14,7 @@ from reconciler.render.traffic_shapes import GateDocument, LeaseDocument, QueueD
 FORMAT_VERSION: Final = 1
 
 OutcomeName = Literal["load", "evict", "reload", "keep", "blocked", "cold"]
-ModelState = Literal["ready", "loading", "evicting", "cold", "failing", "blocked"]
+ModelState = Literal["ready", "loading", "evicting", "asleep", "cold", "failing", "blocked"]
 Doing = Literal["loading", "draining", "stopping", "settling"]
 
 
@@ -72,8 +72,10 @@ class StepDocument(Document):
     """The reason in numbers; for people."""
     drain: bool
     """Requests are in flight: they get until the drain deadline."""
+    sleeps: bool
+    """It is asked to give its memory back and keep its process; should that free nothing, it is stopped."""
     pid: int | None
-    """The process an evict stops."""
+    """The process an evict is about, or that a load wakes; null where a load starts a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +235,8 @@ class ModelDocument(Document):
     """Requests, and leases from outside, waiting for it to be loaded."""
     gated: int
     """Requests waiting although it is loaded: for a gate, or for one of its own places."""
+    jobs: int
+    """Jobs its engine works on, or has in line; 0 for engines that answer when they are done."""
     leases: int
     """Leases from outside the gateway that keep it in memory."""
     queue: QueueDocument | None

@@ -107,7 +107,7 @@ def _facts(snapshot: "Snapshot") -> list[_Facts]:
         digest = spec.digest if spec else ""
         mine = sorted(
             instances.get(name, ()),
-            key=lambda i: (not i.ready, i.digest != digest, i.pid),
+            key=lambda i: (i.asleep, not i.ready, i.digest != digest, i.pid),
         )
         first = mine[0] if mine else None
         entry = entries.get((name, digest or (first.digest if first else "")))
@@ -206,11 +206,12 @@ def _state(snapshot: "Snapshot", fact: _Facts) -> ModelState:
         return "failing"
     if fact.instance and fact.instance.ready:
         return "ready"
-    if fact.instance or (isinstance(state, Loading) and state.action.model == fact.name):
+    asleep = fact.instance is not None and fact.instance.asleep
+    if (fact.instance and not asleep) or (isinstance(state, Loading) and state.action.model == fact.name):
         return "loading"
     if fact.verdict and fact.verdict.outcome is Outcome.BLOCKED:
         return "failing" if fact.verdict.reason is Reason.BACKING_OFF else "blocked"
-    return "cold"
+    return "asleep" if asleep else "cold"
 
 
 def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
@@ -240,6 +241,7 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         active=demand.active,
         waiting=demand.waiting,
         gated=demand.gated,
+        jobs=demand.jobs,
         leases=demand.held,
         queue=queue_document(snapshot, fact.name, now),
         wanted=demand.wanted,

@@ -126,17 +126,18 @@ def _cells(model: Json, scale: Scale) -> tuple[str, ...]:
 
 
 def requests_text(model: Json) -> str:
-    """Return `1 in use, 2 waiting, 3 at the gate, 1 lease`, or `-` when nobody asks."""
+    """Return `1 in use, 2 waiting, 3 at the gate, 1 job, 1 lease`, or `-` when nobody asks."""
     kinds = (("active", "in use"), ("waiting", "waiting"), ("gated", "at the gate"))
     parts = [f"{model[key]} {words}" for key, words in kinds if model[key]]
-    if model["leases"]:
-        parts.append(f"{model['leases']} lease{'s' if model['leases'] > 1 else ''}")
+    for key, thing in (("jobs", "job"), ("leases", "lease")):
+        if model[key]:
+            parts.append(f"{model[key]} {thing}{'s' if model[key] > 1 else ''}")
     return ", ".join(parts) or "-"
 
 
 def last_used_text(model: Json) -> str:
     """Return `now`, `14m ago`, or `-` for a model that is not loaded or has served nothing since it was."""
-    if model["active"] or model["gated"] or model["leases"]:
+    if model["active"] or model["gated"] or model["jobs"] or model["leases"]:
         return "now"
     return "-" if model["idle"] is None or not model["served"] else f"{span(model['idle'])} ago"
 

@@ -43,7 +43,7 @@ def states_of(snapshot: Snapshot, demands: Iterable[Demand] | None = None) -> Ma
     digests = {m.name: m.digest for m in snapshot.applied.manifest.models}
     instances = [i for i in world.observation.instances if digests.get(i.model) == i.digest and not i.broken]
     ready = {i.model for i in instances if i.ready} - {leaving}
-    coming = ({i.model for i in instances if not i.ready} | waited | {loading}) - {leaving}
+    coming = ({i.model for i in instances if not (i.ready or i.asleep)} | waited | {loading}) - {leaving}
     needs, free = _needs(snapshot), snapshot.plan.account.free
     hopeless = {v.model for v in snapshot.plan.verdicts if v.reason in _HOPELESS}
     return {
@@ -58,12 +58,19 @@ def states_of(snapshot: Snapshot, demands: Iterable[Demand] | None = None) -> Ma
 
 
 def _needs(snapshot: Snapshot) -> dict[str, int | None]:
-    """Return the bytes each model needs while it loads, as the plan counts them; None = unknown."""
+    """Return the bytes each model needs while it loads, as the plan counts them; None = unknown.
+
+    What a process of its own holds that sleeps is not needed again.
+    """
+    asleep = {i.model: i for i in snapshot.world.observation.instances if i.asleep}
     preflights = {p.model: p for p in snapshot.world.observation.preflights}
     entries = {(e.model, e.digest): e for e in snapshot.world.ledger}
     needs = {}
     for spec in snapshot.applied.manifest.models:
         preflight, entry = preflights.get(spec.name), entries.get((spec.name, spec.digest))
         size = book.size(spec, preflight, entry)
-        needs[spec.name] = book.load_need(spec, preflight, entry, size)
+        need = book.load_need(spec, preflight, entry, size)
+        if need is not None and (own := asleep.get(spec.name)) is not None and own.digest == spec.digest:
+            need = max(0, need - (book.held(own) or 0))
+        needs[spec.name] = need
     return needs
