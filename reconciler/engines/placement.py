@@ -57,7 +57,10 @@ def reachable_cpus() -> tuple[int, ...] | None:
         return None
     future: Future[tuple[int, ...]] = Future()
     thread = Thread(target=_widen, args=(future,), name="cpus", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # the limit of processes is reached: at least those that we run on
+        return tuple(sorted(os.sched_getaffinity(0)))
     thread.join()
     return future.result()
 

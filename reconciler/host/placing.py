@@ -35,7 +35,10 @@ def within(command: Command, start: Callable[[], T]) -> T:
         return start()
     future: Future[T] = Future()
     thread = Thread(target=_on_thread, args=(future, command, start), name="start", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise StartError(f"{error}; the limit of processes (ulimit -u) or memory is reached") from error
     thread.join()
     return future.result()
 

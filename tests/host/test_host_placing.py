@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -95,6 +96,17 @@ def test_cpus_that_are_not_there(tmp_path: Path) -> None:
         StartError, match=r"none of the CPUs 4000, 4001 may be used here .*: correct device\.cpus"
     ):
         output_of(replace(program("0"), cpus=(4000, 4001)), tmp_path)
+
+
+@linux
+def test_no_further_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_thread: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", full)
+    with pytest.raises(StartError, match=r"can't start new thread; the limit of processes \(ulimit -u\)"):
+        output_of(Command(("true",), "/", nice=5), tmp_path)
+    assert reachable_cpus() == tuple(sorted(os.sched_getaffinity(0)))
 
 
 @linux

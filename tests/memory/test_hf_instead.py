@@ -104,6 +104,12 @@ def test_a_folder_that_lacks_something(files: dict[str, str], sentence: str, tmp
     assert str(refused.value) == sentence.format(tmp_path)
 
 
+def test_many_parts_hide_nothing(tmp_path: Path) -> None:
+    write_files(tmp_path, {f"model-{n:05d}-of-00300.safetensors": "" for n in range(300)})
+    write_files(tmp_path, {"config.json": "{}", "tokenizer.json": "{}"})
+    assert check_folder(tmp_path) == ()
+
+
 def test_one_file_where_a_folder_is_loaded(tmp_path: Path) -> None:
     file = write_tensors(tmp_path / "model.safetensors", {"a": ("BF16", [8])})
     with pytest.raises(WeightsError, match=f"this engine loads the whole folder: name {tmp_path}$"):

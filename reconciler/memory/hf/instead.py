@@ -59,7 +59,7 @@ def check_folder(path: Path) -> tuple[str, ...]:
     if path.is_file():
         raise WeightsError(f"{path} is one file, and this engine loads the whole folder: name {path.parent}")
     try:
-        names = sorted(os.listdir(path))[:_MOST]
+        names = sorted(name for name in os.listdir(path) if not name.endswith(".safetensors"))[:_MOST]
         _check_pointers(path, names)
     except OSError as error:
         raise Unreadable.because(Path(error.filename or path), error) from error
