@@ -24,7 +24,8 @@ def main(argv: Sequence[str]) -> int:
     # While the model loads, the extension holds the interpreter lock: a Python handler could not run, so
     # signals keep their default and end the process at once, in every state.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    stay_awake("serves a language model")
+    if slow := stay_awake("serves a language model"):
+        print(f"llama_launcher: {slow}", file=sys.stderr)  # noqa: T201
     try:
         given = {name for flag, _ in parse(argv) for name in flag.names}
         return _serve(argv, given)

@@ -8,6 +8,7 @@ from hf_files import write_model, write_tensors
 from linux_trees import write_files
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines.weights import hugging_face
+from reconciler.memory.gguf import find_weights
 from reconciler.memory.hf import WeightsError, check_folder, find_model
 
 PICKLED = (
@@ -108,6 +109,15 @@ def test_many_parts_hide_nothing(tmp_path: Path) -> None:
     write_files(tmp_path, {f"model-{n:05d}-of-00300.safetensors": "" for n in range(300)})
     write_files(tmp_path, {"config.json": "{}", "tokenizer.json": "{}"})
     assert check_folder(tmp_path) == ()
+
+
+def test_such_a_folder_where_gguf_is_loaded(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", {})
+    with pytest.raises(WeightsError, match=r"m is a folder of safetensors, not GGUF: convert it"):
+        find_weights(folder)
+    (folder / "m.gguf").touch()
+    with pytest.raises(WeightsError, match=r"m is a folder; name the \.gguf file in it"):
+        find_weights(folder)
 
 
 def test_one_file_where_a_folder_is_loaded(tmp_path: Path) -> None:

@@ -79,10 +79,20 @@ def _stamp(path: Path) -> Stamp:
     except (OSError, ValueError) as error:
         raise Unreadable.because(path, error) from error
     if stat.S_ISDIR(found.st_mode):
-        raise WeightsError(f"{path} is a folder; name the .gguf file in it")
+        raise WeightsError(f"{path} {_of_folder(path)}")
     if not stat.S_ISREG(found.st_mode):
         raise WeightsError(f"{path} is no regular file")
     return Stamp.of(path, found)
+
+
+def _of_folder(path: Path) -> str:
+    try:
+        names = os.listdir(path)
+    except OSError:
+        names = []
+    if not any(name.endswith(".gguf") for name in names) and any(n.endswith(".safetensors") for n in names):
+        return "is a folder of safetensors, not GGUF: convert it (convert_hf_to_gguf.py), or use an engine that loads it"
+    return "is a folder; name the .gguf file in it"
 
 
 def _judged(stamps: tuple[Stamp, ...]) -> tuple[Weights | str, int]:
