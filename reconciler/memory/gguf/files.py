@@ -91,7 +91,7 @@ def _of_folder(path: Path) -> str:
     except OSError:
         names = []
     if not any(name.endswith(".gguf") for name in names) and any(n.endswith(".safetensors") for n in names):
-        return "is a folder of safetensors, not GGUF: convert it (convert_hf_to_gguf.py), or use an engine that loads it"
+        return "is a folder of safetensors, not GGUF: convert it (convert_hf_to_gguf.py), or use an engine for it"
     return "is a folder; name the .gguf file in it"
 
 
