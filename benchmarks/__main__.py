@@ -17,6 +17,7 @@ NAMES: Final = (
     "account",
     "alternation",
     "gates",
+    "worker",
 )
 #: These take many minutes: run only when they are named.
 LONG: Final = ("soak", "connections")

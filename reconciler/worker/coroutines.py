@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import threading
 from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Coroutines:
@@ -33,12 +35,16 @@ class Coroutines:
                 self._run(iterator.aclose())
 
     def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        import asyncio  # a tenth of a second that few classes need
+
         loop = self._running()
         if self._shared:
             return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
         return loop.run_until_complete(coroutine)
 
     def _running(self) -> asyncio.AbstractEventLoop:
+        import asyncio
+
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

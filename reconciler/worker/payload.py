@@ -11,7 +11,9 @@ from .service import Request
 
 
 def read(request: Request) -> Any:
-    """Return the JSON of a body. Raises Refused."""
+    """Return the JSON of a body, None without one. Raises Refused."""
+    if not request.body:
+        return None
     try:
         return json.loads(request.body)
     except (ValueError, RecursionError) as error:

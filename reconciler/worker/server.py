@@ -169,6 +169,11 @@ class Handler(BaseHTTPRequestHandler):
         head = (f"HTTP/1.1 {status} {phrase}", f"Content-Type: {content_type}", *lines, *closing, "", "")
         return "\r\n".join(head).encode("latin-1", "replace")
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Tell a client of what the library refuses in the shape of all other errors."""
+        self.close_connection = True
+        self._send_error(Refused(message or HTTPStatus(code).phrase, code))
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Say nothing of each request."""
 

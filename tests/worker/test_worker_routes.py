@@ -5,7 +5,6 @@ import json
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx
