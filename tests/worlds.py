@@ -111,8 +111,10 @@ def perform(step: Step, manifest: Manifest, world: World) -> World:
         demands = seen.demands
         if not any(i.model == step.model for i in rest):
             demands = tuple(
-                replace(d, active=0, gated=0, held=0) if d.model == step.model else d for d in demands
+                replace(d, active=0, gated=0, held=0, jobs=0) if d.model == step.model else d for d in demands
             )
+        if step.sleep:  # it gave all of it back
+            rest = (*rest, replace(gone, ready=False, asleep=True, committed=0, warm=0, files=(), device=0))
         # Its warm pages counted as available all along; only what it had committed comes back.
         after = _look(seen, rest, demands, gone.committed or 0, gone.device)
         return replace(world, observation=replace(after, pressure=evicted(seen.pressure)))
@@ -126,6 +128,8 @@ def _loaded(step: Load, manifest: Manifest, world: World) -> Observation:
     preflight = next((p for p in seen.preflights if p.model == spec.name), None)
     size = book.size(spec, preflight, entry)
     assert size is not None, "a model of unknown size was loaded"
+    slept = [i for i in seen.instances if (i.pid, i.started) == (step.pid, step.started)]
+    had = sum(i.committed or 0 for i in slept)
     pid = max((i.pid for i in seen.instances), default=0) + 1
     files: Files = within(preflight.files, size) if preflight is not None else ()
     alone = own(size, files)
@@ -142,6 +146,7 @@ def _loaded(step: Load, manifest: Manifest, world: World) -> Observation:
         seen.at,
         admitted=size,
         files=files,
+        weights=preflight.weights if preflight is not None else "",
     )
     demands = tuple(
         replace(d, active=d.active + d.waiting, waiting=0, oldest=None, wanted=False)
@@ -149,7 +154,8 @@ def _loaded(step: Load, manifest: Manifest, world: World) -> Observation:
         else d
         for d in seen.demands
     )
-    return _look(seen, (*seen.instances, new), demands, -alone)
+    rest = tuple(i for i in seen.instances if i not in slept)
+    return _look(seen, (*rest, new), demands, had - alone)
 
 
 def _look(

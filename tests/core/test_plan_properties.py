@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.core import book
-from reconciler.core.diff import compare
+from reconciler.core.diff import Fitness, Row, compare
 from reconciler.core.leaving import removal_reason, unstartable
 from reconciler.core.memory import Estimate, GpuPool, MappedFile, Memory, Said, Watermarks
 from reconciler.core.plan import plan
@@ -58,6 +58,9 @@ def specs(draw: st.DrawFn, name: str) -> ModelSpec:
         may_preempt=draw(
             st.sampled_from([MayPreempt.EQUAL, MayPreempt.EQUAL, MayPreempt.LOWER, MayPreempt.NONE])
         ),
+        sleeps=draw(st.booleans()),
+        restart_after=draw(st.sampled_from([None, None, None, 100.0])),
+        restart_growth=draw(st.sampled_from([None, None, 10 * MIB])),
     )
 
 
@@ -76,13 +79,18 @@ def instances(draw: st.DrawFn, name: str, pid: int) -> Instance:
     files = draw(mapped(whole=False))
     # Some of them are out of the ordinary.
     odd = draw(st.integers(0, 15))
+    asleep = draw(st.integers(0, 3)) == 0
     return Instance(
         model=name,
         digest=f"{name}-v1",
         pid=pid,
         started=1,
         port=18100,
-        ready=odd not in (0, 1),
+        ready=odd not in (0, 1) and not asleep,
+        asleep=asleep,
+        sleepless=odd == 5,
+        weights=draw(st.sampled_from(["", "w1", "w1"])),
+        committed_at_ready=draw(st.none() | st.just(MIB)),
         committed=None if committed is None else committed * MIB,
         warm=sum(f.size for f in files) + (5 * MIB if odd > 10 else 0),
         loaded_at=NOW - age,
@@ -101,12 +109,15 @@ def preflights(draw: st.DrawFn, name: str) -> Preflight:
         return Preflight(name, "WeightsMissing", "gone")
     files = draw(mapped(whole=True))
     build = draw(st.sampled_from(["", "b1", "b2"]))
+    weights = draw(st.sampled_from(["", "w1", "w1", "w2"]))
     known = draw(st.sampled_from([None, (20, 5), (0, 0), (50, None), (None, 5)]))
     if known is None:
-        return Preflight(name, files=files, build=build)
+        return Preflight(name, files=files, build=build, weights=weights)
     context, compute = (None if part is None else part * MIB for part in known)
     parts = Estimate(sum(f.size for f in files), context, compute, loading=10 * MIB if build else 0)
-    return Preflight(name, steady=parts.steady, peak=parts.peak, parts=parts, files=files, build=build)
+    return Preflight(
+        name, steady=parts.steady, peak=parts.peak, parts=parts, files=files, build=build, weights=weights
+    )
 
 
 @st.composite
@@ -147,7 +158,8 @@ def demands(draw: st.DrawFn, name: str, active: int, runs: bool) -> Demand:
     waits = draw(st.sampled_from([0, 0, 1, 3]))
     wanted = draw(st.sampled_from([False, False, False, True]))
     # Who is let wait at the gate, or holds, does so with a model that runs.
-    gated, held = draw(st.sampled_from([(0, 0), (0, 0), (0, 0), (2, 0), (0, 1)])) if runs else (0, 0)
+    kinds = [(0, 0, 0), (0, 0, 0), (0, 0, 0), (2, 0, 0), (0, 1, 0), (0, 0, 1)]
+    gated, held, jobs = draw(st.sampled_from(kinds)) if runs else (0, 0, 0)
     return Demand(
         model=name,
         active=active,
@@ -159,6 +171,7 @@ def demands(draw: st.DrawFn, name: str, active: int, runs: bool) -> Demand:
         gated=gated,
         away=tuple(draw(st.lists(st.just("quick"), max_size=2))),
         held=held,
+        jobs=jobs,
         # A drain was called off a moment ago: what the plan promises holds all the same.
         spared=draw(st.none() | st.sampled_from(_DRAINS)),
         closed=draw(st.none() | st.sampled_from([NOW - 5, NOW - 40])),
@@ -171,8 +184,9 @@ def cases(draw: st.DrawFn, pressed: bool = False) -> tuple[Manifest, World]:
     up = draw(st.lists(st.sampled_from([*NAMES, "stray"]), max_size=6))
     models = tuple(draw(specs(n)) for n in sorted(named))
     processes = tuple(draw(instances(n, 100 + i)) for i, n in enumerate(up))
+    awake = {p.model for p in processes if not p.asleep}
     wants = tuple(
-        draw(demands(n, draw(st.integers(0, 2)) if n in up else 0, n in up))
+        draw(demands(n, draw(st.integers(0, 2)) if n in awake else 0, n in awake))
         for n in sorted({*named, *up})
         if draw(st.booleans())
     )
@@ -204,6 +218,7 @@ def holders(manifest: Manifest, world: World) -> list[Held] | None:
     """What everything that runs is charged, and the files it maps; None if something could not be read."""
     table = compare(manifest, world, NOW)
     found = [(r.charge, r.held_files) for r in table.rows if r.instance is not None]
+    found += [(r.sleeper.charge, r.sleeper.held_files) for r in table.rows if r.sleeper is not None]
     found += [(book.stray_charge(s), s.files) for s in table.strays]
     known = [(charge, files) for charge, files in found if charge is not None]
     return known if len(known) == len(found) else None
@@ -231,9 +246,14 @@ def charges(manifest: Manifest, world: World) -> int | None:
 
 
 def loading(name: str, manifest: Manifest, world: World) -> int | None:
-    """What everything is charged together while one more model loads beside it."""
+    """What everything is charged together while one more model loads beside it; its own that sleeps becomes it."""
+    rows = {r.name: r for r in compare(manifest, world, NOW).rows}
+    row = rows[name]
+    if row.sleeper is not None and row.sleeper.charge is not None:
+        seen = world.observation
+        others = tuple(i for i in seen.instances if i is not row.sleeper.instance)
+        world = replace(world, observation=replace(seen, instances=others))
     held = holders(manifest, world)
-    row = next(r for r in compare(manifest, world, NOW).rows if r.name == name)
     assert row.need is not None
     return None if held is None else together([*held, (row.need, row.files)])
 
@@ -253,7 +273,7 @@ def test_safe_no_load_passes_the_budget_at_any_step(case: tuple[Manifest, World]
             assert before is not None
             assert within is not None
             assert within <= limit(manifest, world)
-            assert step.needs == within - before
+            assert step.needs == max(0, within - before)
         world = perform(step, manifest, world)
 
 
@@ -303,7 +323,10 @@ def test_under_pressure_the_least_of_those_that_may_go_goes_first_and_nothing_is
     steps = plan(manifest, world, NOW).steps
     relief = [s.model for s in steps if s.reason is Reason.MEMORY_PRESSURE]
     reasons = [s.reason for s in steps if isinstance(s, Evict)]
-    assert relief == [r.name for r in sorted(may_go, key=rank)][: len(relief)]
+    asleep = _may_be_displaced_asleep(manifest, world)
+    order = [*(r.name for r in asleep), *(r.name for r in sorted(may_go, key=rank))]
+    assert relief == order[: len(relief)]
+    may_go = [*asleep, *may_go]
     if pressure.level >= Level.HARD or (pressure.relieving and may_go):
         assert not any(isinstance(s, Load) for s in steps)
     if pressure.level >= Level.SOFT:
@@ -318,6 +341,24 @@ def test_under_pressure_the_least_of_those_that_may_go_goes_first_and_nothing_is
         assert relief, "memory is short, and somebody could go"
     freed = [s.frees for s in steps if isinstance(s, Evict) and s.reason is Reason.MEMORY_PRESSURE]
     assert sum(freed[:-1]) < max(1, pressure.excess), "no more are named than what is known asks for"
+
+
+def _may_be_displaced_asleep(manifest: Manifest, world: World) -> list[Row]:
+    """Those that sleep and could be woken, the cheapest loss first; they are nobody's whom the manifest pins."""
+    rows = [r.sleeper for r in compare(manifest, world, NOW).rows if r.sleeper is not None and not r.pinned]
+    kept = [
+        r
+        for r in rows
+        if r.fitness is Fitness.FRESH
+        and r.spec.sleeps
+        and not (r.demand.dismissed and not r.demand.waiting and not r.demand.wanted)
+    ]
+    return sorted(kept, key=lambda r: (r.spec.priority, r.demanded, _used(r), r.name))
+
+
+def _used(row: Row) -> float:
+    assert row.instance is not None
+    return row.instance.last_used
 
 
 def _grows(step: Load, manifest: Manifest, world: World) -> bool:
@@ -349,7 +390,8 @@ def test_safe_pinned_and_leased_models_are_no_victims(case: tuple[Manifest, Worl
         if not isinstance(step, Evict) or row is None or row.instance is None or step.pid != row.instance.pid:
             continue
         if row.pinned:
-            assert row.instance.digest != row.spec.digest, "a pinned model leaves only to be replaced"
+            aged = step.reason is Reason.RESTART_DUE and not row.busy
+            assert row.fitness is Fitness.DRIFTED or aged, "a pinned model leaves only to be replaced"
             assert any(isinstance(s, Load) and s.model == row.name for s in plan(manifest, world, NOW).steps)
         if row.demand.in_use:
             assert step.drain, "a model with a lease is drained, never just stopped"
@@ -550,6 +592,8 @@ def test_unknown_memory_loads_nothing_and_displaces_nobody(case: tuple[Manifest,
         assert isinstance(step, Evict)
         row = rows.get(step.model)
         cleared = step.reason in (Reason.DUPLICATE, Reason.CRASHED)
+        if row is not None and row.sleeper is not None:  # it serves nobody, and cannot be woken any more
+            cleared = cleared or step.reason in (Reason.DRIFTED, Reason.DISMISSED)
         assert row is None or cleared or removal_reason(row, NOW) is not None
 
 
