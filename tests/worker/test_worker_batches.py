@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +56,19 @@ def ask(running: Worker, texts: object, **more: object) -> httpx.Response:
     return httpx.post(url, json={"input": texts, **more}, trust_env=False, timeout=SOON)
 
 
+def _active(running: Worker, count: int) -> bool:
+    return bool(running.stats()["active"] == count)
+
+
 def queued(running: Worker, tmp_path: Path, requests: list[Callable[[], Any]]) -> list[Any]:
     """Send one request that holds the class, and these while it does; return their results in order."""
     with ThreadPoolExecutor(len(requests) + 1) as pool:
         first = pool.submit(ask, running, "first")
-        wait_for(lambda: running.stats()["active"] == 1, SOON, "the first request")
+        wait_for(partial(_active, running, 1), SOON, "the first request")
         others = []
         for i, request in enumerate(requests):
             others.append(pool.submit(request))
-            wait_for(lambda i=i: running.stats()["active"] == i + 2, SOON, "the next in line")  # type: ignore[misc]
+            wait_for(partial(_active, running, i + 2), SOON, "the next in line")
         (tmp_path / "go").touch()
         assert first.result().status_code == 200
         return [other.result() for other in others]
@@ -71,8 +76,7 @@ def queued(running: Worker, tmp_path: Path, requests: list[Callable[[], Any]]) -
 
 def test_what_waits_together_is_worked_on_together(tmp_path: Path) -> None:
     with worker(tmp_path, GATED, "embedding", "--batch-max", "8") as running:
-        requests = [lambda i=i: ask(running, "x" * i) for i in range(1, 21)]  # type: ignore[misc]
-        answers = queued(running, tmp_path, list(requests))
+        answers = queued(running, tmp_path, [partial(ask, running, "x" * i) for i in range(1, 21)])
         assert [a.json()["data"][0]["embedding"] for a in answers] == [[float(i)] * 2 for i in range(1, 21)]
         stats = running.stats()
         assert stats["batch_sizes"] == {"1": 1, "4": 1, "8": 2}
@@ -83,7 +87,7 @@ def test_what_waits_together_is_worked_on_together(tmp_path: Path) -> None:
 def test_one_that_fails_fails_alone(tmp_path: Path) -> None:
     with worker(tmp_path, GATED, "embedding") as running:
         texts = ["aa", ["bbb", "bad"], "c"]
-        answers = queued(running, tmp_path, [lambda t=t: ask(running, t) for t in texts])  # type: ignore[misc]
+        answers = queued(running, tmp_path, [partial(ask, running, text) for text in texts])
         assert [a.status_code for a in answers] == [200, 500, 200]
         assert answers[1].json()["error"]["message"] == "ValueError: bad text"
         assert running.post("/infer").json() == [
@@ -99,9 +103,9 @@ def test_one_that_fails_fails_alone(tmp_path: Path) -> None:
 def test_other_options_are_another_call_and_a_large_request_is_several(tmp_path: Path) -> None:
     with worker(tmp_path, GATED, "embedding", "--batch-max", "4") as running:
         requests = [
-            lambda: ask(running, "a"),
-            lambda: ask(running, "b", dimensions=3),
-            lambda: ask(running, list("cdefgh")),
+            partial(ask, running, "a"),
+            partial(ask, running, "b", dimensions=3),
+            partial(ask, running, list("cdefgh")),
         ]
         answers = queued(running, tmp_path, requests)
         assert [len(a.json()["data"][0]["embedding"]) for a in answers] == [2, 3, 2]
@@ -146,7 +150,7 @@ def test_a_request_whose_client_has_left_is_not_worked_on(tmp_path: Path) -> Non
 
     with worker(tmp_path, GATED, "embedding") as running, ThreadPoolExecutor(2) as pool:
         first = pool.submit(ask, running, "first")
-        wait_for(lambda: running.stats()["active"] == 1, SOON, "the first request")
+        wait_for(partial(_active, running, 1), SOON, "the first request")
         assert leave(running) == "left"
         (tmp_path / "go").touch()
         assert first.result().status_code == 200
