@@ -39,7 +39,22 @@ COMMON: Final = known(
     ),
     (r"SafetensorError: ([^\n]*)|Error while deserializing header[^\n]*", "a weights file is damaged"),
     (r"No space left on device", "the disk is full"),
-    (r"error: unrecognized arguments: ([^\n]*)|no such option:? (\S+)", "it does not know the flag {0}"),
+    (
+        r"error: unrecognized arguments: ([^\n]*)|no such option:? '?([^\s'.]+)|unexpected argument '([^']*)'",
+        "it does not know the flag {0}",
+    ),
+    (
+        r"model type `?([\w.-]+)`? but Transformers does not recognize",
+        "it does not know the kind of model {0}: a newer transformers may",
+    ),
+    (
+        r"Tokenizer class (\w+) does not exist",
+        "the weights were saved by a newer transformers than its own (tokenizer {0})",
+    ),
+    (
+        r"ignore_mismatched_sizes|size mismatch for \S+",
+        "the weights and config.json are not of one model",
+    ),
     (r"No CUDA GPUs are available|no NVIDIA driver", "there is no NVIDIA GPU that it can use"),
 )
 

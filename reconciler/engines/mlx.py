@@ -31,6 +31,10 @@ KNOWN: Final = failures.known(
         r"RotatingKVCache Quantization NYI",
         "this model's cache cannot be quantised: leave context.cache_type out",
     ),
+    (
+        r"\[quantize\] The last dimension[^\n]*group size (\d+)",
+        "this model's heads cannot be quantised in groups of {0}: args: [--kv-group-size, '32'], or no cache_type",
+    ),
     (r"\[load_safetensors\] ([^\n]*)", "a weights file cannot be read: {0}"),
 )
 

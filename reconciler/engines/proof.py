@@ -64,19 +64,34 @@ OPENAI_CALLS: Final[Mapping[Role, Call]] = {
 
 async def prove(call: Call, model: str, base_url: str, client: httpx.AsyncClient, key: str | None) -> Probe:
     """Make one call and judge its answer. Never raises for a dead server."""
-    headers, body = api_key.headers(key), call.named(model)
     try:
-        if call.files is None:
-            response = await client.post(
-                base_url + call.path, json=body, headers=headers, timeout=call.timeout
-            )
-        else:
-            response = await client.post(
-                base_url + call.path, data=body, files=dict(call.files), headers=headers, timeout=call.timeout
-            )
+        return judge(await _send(call, model, base_url, client, key), call.path, key)
+    except httpx.RemoteProtocolError:
+        # A kept connection may have been closed just now; what ends a fresh one is its answer.
+        return await _prove_again(call, model, base_url, client, key)
     except httpx.HTTPError as error:
         return unreachable(error)
-    return judge(response, call.path, key)
+
+
+async def _prove_again(
+    call: Call, model: str, base_url: str, client: httpx.AsyncClient, key: str | None
+) -> Probe:
+    try:
+        return judge(await _send(call, model, base_url, client, key), call.path, key)
+    except httpx.RemoteProtocolError as error:
+        return Probe(Readiness.FAILED, f"it breaks off {call.path}: {error}")
+    except httpx.HTTPError as error:
+        return unreachable(error)
+
+
+async def _send(
+    call: Call, model: str, base_url: str, client: httpx.AsyncClient, key: str | None
+) -> httpx.Response:
+    """Make the call. Raises httpx.HTTPError."""
+    url, headers, body = base_url + call.path, api_key.headers(key), call.named(model)
+    if call.files is None:
+        return await client.post(url, json=body, headers=headers, timeout=call.timeout)
+    return await client.post(url, data=body, files=dict(call.files), headers=headers, timeout=call.timeout)
 
 
 def judge(response: httpx.Response, path: str, key: str | None) -> Probe:

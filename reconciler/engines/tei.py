@@ -71,7 +71,6 @@ class Tei(Adapter):
             r"`max_batch_tokens` must be|max_input_length[^\n]*greater",
             "args: [--max-batch-tokens, N] is less than one text",
         ),
-        (r"unexpected argument '([^']*)'", "it does not know the flag {0}"),
     )
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:

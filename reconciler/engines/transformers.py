@@ -39,10 +39,7 @@ class Transformers(Adapter):
             r"Missing dependencies for serving|pip install transformers\[serving\]",
             "its server lacks packages: pip install 'transformers[serving]' accelerate",
         ),
-        (
-            r"model type `?([\w.-]+)`? but Transformers does not recognize|Unrecognized model in ([^\s.]+)",
-            "it does not know the kind of model {0}: a newer version may",
-        ),
+        (r"Unrecognized model in (\S+?)\. ", "config.json in {0} does not say what kind of model it is"),
         (
             r"Error no file named ([\w., -]+?),? found in directory",
             "the weights are not complete: there is no {0}",
