@@ -1,8 +1,10 @@
 """Reads the text in images: PP-OCRv6, whose weights are in the package rapidocr."""
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
+from PIL import Image, ImageDraw, ImageFont
 from rapidocr import RapidOCR
 
 
@@ -27,3 +29,11 @@ class Ocr:
         for image in images:
             lines += self.engine(image).txts or ()
         return "\n".join(lines)
+
+    def probe(self) -> bool:
+        """Read one word, so that all weights are in memory when the first request comes."""
+        picture = Image.new("RGB", (160, 60), "white")
+        ImageDraw.Draw(picture).text((20, 15), "ready", fill="black", font=ImageFont.load_default(28))
+        file = io.BytesIO()
+        picture.save(file, "PNG")
+        return self.chat([], [file.getvalue()]) == "ready"

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import textwrap
 import wave
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +14,11 @@ import numpy as np
 import onnxruntime
 
 RATE: Final = 24_000
-#: Phonemes that the model takes at once.
+#: Of the five voices, all Japanese, one whose English Whisper understands.
+VOICE: Final = "jf_gongitsune"
+#: Phonemes that the model takes at once, and letters that make far fewer.
 _MOST: Final = 500
+_LETTERS: Final = 160
 _MARKS: Final = ",.;:!?"
 #: eSpeak's signs for what the model writes with one.
 _ALIKE: Final = {
@@ -45,18 +49,30 @@ class Kokoro:
         self.vocabulary: dict[str, int] = json.loads((folder / "vocab.json").read_text("utf-8"))["vocab"]
         self.voices = np.load(folder / "voices.npz")
 
-    def speak(self, text: str, voice: str = "jf_alpha", speed: float = 1.0) -> bytes:
-        """Return 24 kHz, 16 bits, one channel. The voices are Japanese ones, which speak English all the same."""
+    def speak(self, text: str, voice: str = VOICE, speed: float = 1.0) -> bytes:
+        """Return 24 kHz, 16 bits, one channel."""
         if voice not in self.voices:
             raise ValueError(f"there is no voice {voice}: one of {', '.join(sorted(self.voices))}")
-        numbers = [self.vocabulary[sign] for sign in phonemes(text) if sign in self.vocabulary][:_MOST]
+        pause = np.zeros(RATE // 4, np.float32)
+        parts = [part for piece in pieces(text) for part in (self._say(piece, voice, speed), pause)]
+        return wav(np.concatenate([*parts, pause]))
+
+    def _say(self, text: str, voice: str, speed: float) -> Any:
+        signs = phonemes(text)
+        numbers = [self.vocabulary[sign] for sign in signs if sign in self.vocabulary][:_MOST]
         styles = self.voices[voice]
         inputs = {
             "tokens": np.array([[0, *numbers, 0]], dtype=np.int64),
             "style": styles[min(len(numbers), len(styles)) - 1].reshape(1, 256).astype(np.float32),
             "speed": np.array([speed], dtype=np.float32),
         }
-        return wav(self.session.run(None, inputs)[0].ravel())
+        return self.session.run(None, inputs)[0].ravel()
+
+
+def pieces(text: str) -> list[str]:
+    """Return a text in sentences, long ones in parts: memory grows with the longest that is spoken at once."""
+    sentences = re.split(r"(?<=[.!?])\s+", text)
+    return [piece for sentence in sentences for piece in textwrap.wrap(sentence, _LETTERS)]
 
 
 def phonemes(text: str) -> str:
