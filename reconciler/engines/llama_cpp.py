@@ -1,7 +1,6 @@
 """The engine `llama.cpp`: a `llama-server` of the user's, or the server embedded in the extra `llama`."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
@@ -12,38 +11,22 @@ from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import (
     devices,
-    llama_build,
     llama_errors,
-    llama_estimate,
     llama_key,
     llama_log,
     llama_notes,
-    llama_problems,
+    llama_preflight,
     llama_routes,
     llama_server,
     llama_settings,
     placeholders,
-    programs,
 )
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver
 from reconciler.engines.health import ask_health
-from reconciler.engines.llama_args import RefusedError, SettingsError, locks, read_settings
-from reconciler.engines.llama_flags import FlagError, verify
+from reconciler.engines.llama_args import locks
 from reconciler.engines.llama_probe import call_once
 from reconciler.engines.llama_state import LlamaSaver
-from reconciler.memory.gguf import Weights, WeightsError, find_weights
-
-_NO_SERVER: Final = (
-    "there is no llama.cpp server: install one of `pip install 'reconciler[llama]'` (embedded) "
-    "or llama.cpp's `llama-server` on PATH, or name its path as `command:`"
-)
-
-
-def _hint(missing: str, instead: str = "") -> str:
-    """Return what is missing for a size, and what to write; one sentence."""
-    return f"{missing}: give {f'{instead}, or ' if instead else ''}memory.steady"
-
 
 #: What we inherit of these would decide the server's memory, known neither to the estimate nor to the digest.
 #: A key of the user's for some server must not become one that this server asks for.
@@ -65,59 +48,13 @@ class LlamaCpp(Adapter):
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether server and weights are there and how many bytes it takes once loaded. Reads files."""
         spec = placeholders.filled(spec, 0)
-        if problem := self._problem(spec):
+        if problem := llama_preflight.problem(spec):
             return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
         return self.sized(spec)
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return what the files say of the size, whether or not its server is installed here. Reads files."""
-        spec = placeholders.filled(spec, 0)
-        if spec.weights is None:
-            return Preflight(spec.model, Reason.NOT_STARTABLE, "no weights are given")
-        try:
-            weights = find_weights(Path(spec.weights))
-        except WeightsError as error:
-            return Preflight(spec.model, Reason.NOT_STARTABLE, str(error))
-        return self._sized(spec, weights)
-
-    def _sized(self, spec: LaunchSpec, weights: Weights) -> Preflight:
-        """Return the preflight of a launch that can be started: its size, or what is missing for one."""
-        server = llama_server.find(spec)
-        embedded = server is not None and server.embedded
-        build = llama_build.build(spec, server.argv if server else (), embedded=embedded)
-        try:
-            settings = read_settings(spec, spec.args, embedded=embedded)
-            if problem := llama_problems.why_not(spec, settings, weights, embedded=embedded):
-                return Preflight(spec.model, Reason.NOT_STARTABLE, problem, build=build)
-            sized = llama_estimate.size(spec, settings, weights, llama_build.place(settings, new=embedded))
-        except (RefusedError, WeightsError) as error:
-            return Preflight(spec.model, Reason.NOT_STARTABLE, str(error), build=build)
-        except SettingsError as error:
-            return Preflight(spec.model, message=_hint(str(error)), build=build)
-        return Preflight(
-            spec.model,
-            message=_hint(sized.missing, sized.instead) if sized.missing else "",
-            steady=sized.estimate.steady,
-            peak=sized.estimate.peak,
-            parts=sized.estimate,
-            files=sized.files,
-            context_tokens=settings.tokens,
-            build=build,
-            notes=tuple(llama_notes.notes(spec.role, weights.header, server)),
-        )
-
-    def _problem(self, spec: LaunchSpec) -> str | None:
-        if not Path(spec.cwd).is_dir():
-            return f"the working directory {spec.cwd} does not exist"
-        server = llama_server.find(spec)
-        if server is None:
-            return programs.why_not(spec, spec.command[0]) if spec.command else _NO_SERVER
-        if server.embedded:
-            try:
-                verify(spec.args)
-            except FlagError as error:
-                return f"the embedded llama.cpp server does not take these args: {error}"
-        return None
+        return llama_preflight.sized(placeholders.filled(spec, 0))
 
     def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         """Return the server's command line. Of a setting given twice, the manifest's `args` and `env` rule."""

@@ -31,6 +31,12 @@ _KNOWN: Final = tuple(
             r"quantized V cache requires flash_attn|V cache quantization requires flash_attn",
             "a quantised cache needs flash attention: remove `-fa off` or set context.cache_type: f16",
         ),
+        (r"failed to apply lora adapter: ([^\n(]*[^\n( ])", "an adapter is for another model: {0}"),
+        (
+            r"mismatch between text model \(n_embd = (\d+)\) and mmproj \(n_embd = (\d+)\)",
+            "the projector is for another model: it makes vectors of {1} numbers, this one takes {0}",
+        ),
+        (r"unknown projector type: (\S+)", "this build does not know projectors of type {0}"),
         (r"couldn't bind HTTP server socket", "its port is taken by another process"),
         (
             r"failed to allocate buffer for kv cache|failed to allocate .*kv cache",

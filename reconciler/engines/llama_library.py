@@ -63,10 +63,13 @@ def _build() -> tuple[int, ...]:
 
 def _holds(text: str) -> bool | None:
     """Return whether the library holds a text; None = it cannot be told."""
-    libraries = _libraries()
-    if not libraries or not all(_found(libraries, name) for name in _ALWAYS):
+    try:
+        libraries = _libraries()
+        if not libraries or not all(_found(libraries, name) for name in _ALWAYS):
+            return None
+        return _found(libraries, text)
+    except (OSError, ValueError):  # it is being replaced just now: an empty file cannot be mapped
         return None
-    return _found(libraries, text)
 
 
 def _libraries() -> tuple[Stamp, ...]:
@@ -89,7 +92,7 @@ def _is_library(path: Path) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _found(libraries: tuple[Stamp, ...], text: str) -> bool | None:
+def _found(libraries: tuple[Stamp, ...], text: str) -> bool:
     """Say whether one of the libraries holds a text with its end; part of a longer one counts, so a no is certain."""
     return any(_one(library.path, text.encode() + b"\0") for library in libraries)
 

@@ -1,11 +1,14 @@
-"""What is worth saying of a llama.cpp model's weights, though nothing hinders it: too coarse for its role."""
+"""What is worth saying of a llama.cpp model, though nothing hinders it: weights too coarse, a file without use."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
-from reconciler.core.launch import Role
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.engines import llama_fits
+from reconciler.engines.llama_args import Settings
 from reconciler.engines.llama_server import Program, embedded_version
-from reconciler.memory.gguf import Header
+from reconciler.memory.gguf import Header, find_weights
 from reconciler.memory.gguf.quantisation import Quantisation, quantisation
 
 #: Bits a weight from which vectors and scores are those of the model, and from which they come close to it.
@@ -15,18 +18,23 @@ _CLOSE: Final = 8.0
 _COARSE: Final = 4.0
 #: Types that models are trained in: there is nothing finer to take.
 _TRAINED: Final = frozenset({"MXFP4", "NVFP4", "Q1_0", "Q2_0", "TQ1_0", "TQ2_0"})
+#: How tokens are guessed ahead: a flag that `draft:` gives by itself.
+_HOW: Final = "--spec-type"
 #: The series of xllamacpp, by year, that this was checked with, and its build.
 _CHECKED_SERIES: Final = "2026"
 CHECKED: Final = "2026.10.11549"
 
 
-def notes(role: Role, header: Header, program: Program | None) -> Iterator[str]:
-    """Yield one sentence for each thing worth saying."""
+def notes(spec: LaunchSpec, settings: Settings, header: Header, program: Program | None) -> Iterator[str]:
+    """Yield one sentence for each thing worth saying. Reads the draft model's file; raises `WeightsError`."""
+    role = spec.role
     found = quantisation(header)
     if found is not None and found.main not in _TRAINED:
         yield from _coarse(role, found)
     if program is not None and program.embedded:
         yield from _untried(embedded_version())
+    if settings.draft is not None:
+        yield from _unused(spec, settings.draft, header, program)
 
 
 def _coarse(role: Role, found: Quantisation) -> Iterator[str]:
@@ -43,6 +51,14 @@ def _coarse(role: Role, found: Quantisation) -> Iterator[str]:
         yield f"{name} gives scores close to those of F16; a threshold on them is one for this file"
     elif role not in (Role.EMBEDDING, Role.RERANK) and found.bits < _COARSE:
         yield f"{name} is coarse for generation: answers are noticeably worse than from 4 bits a weight on"
+
+
+def _unused(spec: LaunchSpec, draft: str, header: Header, program: Program | None) -> Iterator[str]:
+    path = Path(spec.cwd) / draft
+    if problem := llama_fits.draft(find_weights(path).header, header):
+        yield f"the draft model {path} is loaded and not used: {problem}"
+    elif spec.draft is None and program is not None and program.embedded and _HOW not in spec.args:
+        yield f"the draft model {path} is loaded and not used: state it as `draft:`, or add {_HOW} draft-simple"
 
 
 def _untried(version: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import llama_library
+from reconciler.engines import llama_fits, llama_library
 from reconciler.engines.llama_args import Settings
 from reconciler.memory.gguf import Header, Weights, find_weights
 from reconciler.memory.gguf.kv import ELEMENT
@@ -26,7 +26,7 @@ def why_not(spec: LaunchSpec, settings: Settings, weights: Weights, *, embedded:
     reasons = [_of_all(settings)]
     if embedded:
         reasons += [_batch(settings), _blocks(settings, weights.header)]
-    reasons += [*_files(spec, settings, weights)]
+    reasons += [*_files(spec, settings, weights, embedded=embedded)]
     if embedded:
         reasons += [_unknown(path, header) for path, header in _loaded(spec, settings, weights)]
     return next((reason for reason in reasons if reason), None)
@@ -81,7 +81,7 @@ def _blocks(settings: Settings, header: Header) -> str | None:
     return None
 
 
-def _files(spec: LaunchSpec, settings: Settings, weights: Weights) -> Iterator[str | None]:
+def _files(spec: LaunchSpec, settings: Settings, weights: Weights, *, embedded: bool) -> Iterator[str | None]:
     yield _model(Path(spec.weights or ""), weights.header)
     if settings.projector is not None:
         path = Path(spec.cwd) / settings.projector
@@ -94,7 +94,7 @@ def _files(spec: LaunchSpec, settings: Settings, weights: Weights) -> Iterator[s
         yield _model(path, find_weights(path).header)
     for name in settings.loras:
         path = Path(spec.cwd) / name
-        problem = _adapter(path, find_weights(path).header, weights.header)
+        problem = _adapter(path, find_weights(path).header, weights.header, embedded=embedded)
         yield problem and f"{'adapters' if spec.adapters else '--lora'}: {problem}"
     if settings.template is not None and not (Path(spec.cwd) / settings.template).is_file():
         yield f"--chat-template-file: there is no file {Path(spec.cwd) / settings.template}"
@@ -110,12 +110,15 @@ def _model(path: Path, header: Header) -> str | None:
     return None
 
 
-def _adapter(path: Path, header: Header, model: Header) -> str | None:
+def _adapter(path: Path, header: Header, model: Header, *, embedded: bool) -> str | None:
     kind = _text(header, "general.type")
     if kind != _ADAPTER:
         return f"{path} is no adapter but a {kind or 'model'}"
     own, wanted = _text(header, "general.architecture"), _text(model, "general.architecture")
-    return None if own == wanted else f"{path} is for models of architecture {own}, not {wanted}"
+    if own != wanted:
+        return f"{path} is for models of architecture {own}, not {wanted}"
+    problem = llama_fits.adapter(header, model) or (llama_fits.lacks(header, model) if embedded else None)
+    return problem and f"{path} is for another model: {problem}"
 
 
 def _text(header: Header, key: str) -> str:

@@ -14,6 +14,7 @@ import anyio
 import httpx
 import pytest
 
+from random_gguf import RandomModel, write_random
 from raw_gguf import RawTensor, string, whole
 from reconciler.core.launch import Device, LaunchSpec, LoraAdapter, Role
 from reconciler.core.types import Reason
@@ -91,6 +92,16 @@ async def ready(spec: LaunchSpec, log: Path) -> AsyncIterator[httpx.AsyncClient]
         process.wait(DEADLINE)
 
 
+async def ended(spec: LaunchSpec, log: Path) -> str:
+    """Return why a server ended that cannot load what it is given."""
+    process, _ = launched(spec, log)
+    status = await anyio.to_thread.run_sync(process.wait, DEADLINE)
+    assert status == 1
+    why = ENGINE.explain(said(log), status)
+    assert why is not None, said(log)
+    return why
+
+
 async def completed(client: httpx.AsyncClient) -> dict[str, Any]:
     body = {"prompt": "abc", "n_predict": 12, "temperature": 0, "ignore_eos": True}
     answer = await client.post("/completion", json=body)
@@ -155,8 +166,34 @@ async def test_what_is_refused_beforehand_would_have_failed(tmp_path: Path, kind
     path.write_bytes(whole({"general.architecture": string(arch)}, [RawTensor("t", (256,), kind)], data=4096))
     spec = LaunchSpec("m", "llama.cpp", weights=str(path), context_tokens=64, cwd="/")
     assert ENGINE.preflight(spec).reason == Reason.NOT_STARTABLE
-    process, _ = launched(spec, tmp_path / "log")
-    status = await anyio.to_thread.run_sync(process.wait, DEADLINE)
-    log = said(tmp_path / "log")
-    assert status == 1
-    assert ENGINE.explain(log, status), log
+    assert await ended(spec, tmp_path / "log")
+
+
+@pytest.mark.parametrize(("embd", "layers", "words"), [(128, 2, "another shape"), (64, 5, "does not have")])
+async def test_an_adapter_of_another_model_is_refused_as_the_server_would(
+    spec: LaunchSpec, tmp_path: Path, embd: int, layers: int, words: str
+) -> None:
+    path = write_adapter(tmp_path / "adapter.gguf", embd=embd, layers=layers)
+    spec = replace(spec, adapters=(LoraAdapter(str(path)),))
+    found = ENGINE.preflight(spec)
+    assert found.reason == Reason.NOT_STARTABLE
+    assert words in found.message
+    assert "an adapter is for another model" in await ended(spec, tmp_path / "log")
+
+
+async def test_a_projector_of_another_model_is_named(spec: LaunchSpec, tmp_path: Path) -> None:
+    path = write_projector(tmp_path / "see.gguf", embd=128)
+    why = await ended(replace(spec, projector=str(path)), tmp_path / "log")
+    assert why == "the projector is for another model: it makes vectors of 128 numbers, this one takes 64"
+
+
+@pytest.mark.parametrize("merges", [True, False])
+async def test_a_draft_model_of_another_vocabulary_is_noted_and_really_not_used(
+    spec: LaunchSpec, tmp_path: Path, merges: bool
+) -> None:
+    other = RandomModel("other", layers=1, embd=64, ffn=64, vocab=2000, merges=merges)
+    spec = replace(spec, draft=str(write_random(other, tmp_path)))
+    (note,) = ENGINE.preflight(spec).notes
+    assert "is loaded and not used" in note
+    async with ready(spec, tmp_path / "log") as client:
+        assert "draft_n" not in (await completed(client))["timings"]

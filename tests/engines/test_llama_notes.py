@@ -1,18 +1,23 @@
 """What is said of a llama.cpp model's quantisation by its role, and of the version of its server."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from random_gguf import RandomModel, write_random
 from raw_gguf import U32, RawTensor, scalar, string, whole
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.engines import llama_notes, registry
+from reconciler.engines.llama_args import read_settings
 from reconciler.engines.llama_server import Program
-from reconciler.memory.gguf import find_weights
+from reconciler.memory.gguf import Header, find_weights
 from reconciler.memory.gguf.quantisation import quantisation
 from reconciler.memory.gguf.types_table import BLOCKS
+from tiny_gguf import write_llama
 
 ENGINE = registry.get("llama.cpp")
 F32, F16, Q4_0, Q8_0, Q2_K, Q3_K, Q4_K, Q6_K, BF16, MXFP4 = 0, 1, 2, 8, 10, 11, 12, 14, 30, 39
@@ -88,9 +93,15 @@ def test_what_is_too_coarse_for_its_role(tmp_path: Path, role: Role, kind: int, 
     assert [words in note for note in found.notes] == ([True] if words else [])
 
 
+def noted(header: Header, program: Program | None, **settings: Any) -> list[str]:
+    spec = replace(LaunchSpec("m", "llama.cpp", weights="/w"), **settings)
+    read = read_settings(spec, spec.args, embedded=True)
+    return list(llama_notes.notes(spec, read, header, program))
+
+
 def test_the_note_names_type_and_bits(tmp_path: Path) -> None:
     header = find_weights(write(tmp_path / "m.gguf", [Q4_K, Q4_K, Q4_K, Q6_K], 15)).header
-    assert list(llama_notes.notes(Role.EMBEDDING, header, None)) == [
+    assert noted(header, None, role=Role.EMBEDDING) == [
         (
             "Q4_K_M (5.0 bits a weight) is coarse for embeddings: vectors of another quantisation are not "
             "comparable; F16 is usual"
@@ -106,9 +117,9 @@ def test_a_series_nobody_tried_is_said(
 ) -> None:
     monkeypatch.setattr(llama_notes, "embedded_version", lambda: version)
     header = find_weights(write(tmp_path / "m.gguf", [F16])).header
-    notes = list(llama_notes.notes(Role.CHAT, header, Program(("python",), embedded=True)))
+    notes = noted(header, Program(("python",), embedded=True))
     assert [version in note for note in notes] == ([True] if said else [])
-    assert list(llama_notes.notes(Role.CHAT, header, Program(("llama-server",), embedded=False))) == []
+    assert noted(header, Program(("llama-server",), embedded=False)) == []
 
 
 INSTALLED = {
@@ -156,3 +167,26 @@ def test_a_build_for_another_cpu_is_told_how_to_get_the_right_one(status: int) -
     assert ENGINE.explain("failed to open GGUF file", status) == (
         "the weights file is not there or may not be read"
     )
+
+
+def test_a_draft_model_that_is_not_used_is_said(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    model = write_llama(tmp_path / "m.gguf")
+    foreign = write_random(
+        RandomModel("foreign", layers=1, embd=64, ffn=64, vocab=2000, merges=True), tmp_path
+    )
+    larger = write_random(RandomModel("larger", layers=1, embd=64, ffn=64, vocab=2000), tmp_path)
+    header, program = find_weights(model).header, Program(("python",), embedded=True)
+    own = Program(("llama-server",), embedded=False)
+    assert noted(header, program, draft=str(model)) == []
+    assert [re.sub(".*: ", "", note) for note in noted(header, own, draft=str(foreign))] == [
+        "its vocabulary is of another kind (gpt2, not llama)"
+    ]
+    assert [re.sub(".*: ", "", note) for note in noted(header, own, draft=str(larger))] == [
+        "it knows 2000 tokens, the model 259"
+    ]
+    # Named by its flag alone it is loaded; a server of the user's may be old enough to use it.
+    (said,) = noted(header, program, args=("-md", str(model)))
+    assert "state it as `draft:`" in said
+    assert noted(header, own, args=("-md", str(model))) == []
+    assert noted(header, program, args=("-md", str(model), "--spec-type", "draft-simple")) == []

@@ -158,3 +158,11 @@ def test_sizes_of_a_cut_file_are_told_as_people_read_them(tmp_path: Path) -> Non
     with path.open("r+b") as file:
         file.truncate(int(3.1 * GIB))
     assert "is truncated: 3.1 GiB of 4.4 GiB are there" in preflight(path).message
+
+
+def test_a_library_that_cannot_be_read_tells_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed(monkeypatch, tmp_path, b"", "2026.10.1")
+    header = find_weights(of_type(tmp_path / "m.gguf", 0, "brandnew9")).header
+    assert llama_library.cannot_load(header) is None
+    (tmp_path / "xllamacpp.abi3.so").unlink()
+    assert llama_library.cannot_load(header) is None
