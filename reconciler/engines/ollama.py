@@ -11,6 +11,7 @@ from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
 from reconciler.engines import (
     failures,
+    ggml_threads,
     llama_log,
     llama_settings,
     ollama_size,
@@ -85,6 +86,7 @@ class Ollama(Adapter):
         """Return the settings. It loads one model and keeps it; the address is in `command`, which knows the port."""
         where = ollama_store.place(spec.weights or "")
         env = {
+            **ggml_threads.variables(spec),
             # Its runner is a llama-server, whose caches would grow to gigabytes that no estimate sees.
             "LLAMA_ARG_CACHE_RAM": "0",
             "LLAMA_ARG_CTX_CHECKPOINTS": str(llama_settings.CHECKPOINTS),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
-from reconciler.engines import devices, failures, programs, refusals
+from reconciler.engines import devices, failures, ggml_threads, programs, refusals
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Finding
 from reconciler.engines.proof import Call
@@ -76,7 +76,7 @@ class StableDiffusionCpp(Adapter):
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return the flags. Without --eager-load it would read its weights for the first picture only."""
-        parts = any(word.partition("=")[0] in _ENCODERS for word in spec.args)
+        parts = any(word.partition("=")[0] in _ENCODERS for word in (*spec.command[1:], *spec.args))
         flags = ["--listen-ip", "127.0.0.1", "--listen-port", str(port)]
         flags += ["--diffusion-model" if parts else "-m", spec.weights or ""]
         flags += ["--threads", str(devices.threads(spec)), "--eager-load"]
@@ -84,8 +84,8 @@ class StableDiffusionCpp(Adapter):
         return [*flags, *(["--backend", "cpu"] if spec.device.gpus == () else [])]
 
     def environment(self, spec: LaunchSpec) -> dict[str, str]:
-        """Return nothing: it reads no setting from there that we would give."""
-        return {}
+        """Return how its threads wait: it reads no other setting from there that we would give."""
+        return ggml_threads.variables(spec)
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
         """Yield keys without a place here."""

@@ -8,7 +8,7 @@ from typing import Final
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import devices, failures, programs, refusals, whisper_ggml
+from reconciler.engines import devices, failures, ggml_threads, programs, refusals, whisper_ggml
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Finding
 from reconciler.engines.proof import Call, silence
@@ -83,8 +83,8 @@ class WhisperCpp(Adapter):
         return [*flags, *(["-ng"] if spec.device.gpus == () else [])]
 
     def environment(self, spec: LaunchSpec) -> dict[str, str]:
-        """Return nothing: it reads no setting from there that we would give."""
-        return {}
+        """Return how its threads wait: it reads no other setting from there that we would give."""
+        return ggml_threads.variables(spec)
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
         """Yield keys without a place here."""
