@@ -29,7 +29,9 @@ class Worker:
     ) -> None:
         self.port = free_port()
         self.log = folder / "worker.log"
-        self.client = httpx.Client(trust_env=False, timeout=30, base_url=f"http://127.0.0.1:{self.port}")
+        self.client = httpx.Client(
+            trust_env=False, verify=False, timeout=30, base_url=f"http://127.0.0.1:{self.port}"
+        )
         words = ["--entry", "model:Model", "--port", str(self.port), "--role", role, "--name", "m", *options]
         with self.log.open("wb") as log:
             # -S: not even the packages of this environment can be imported.
