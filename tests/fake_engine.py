@@ -3,6 +3,8 @@
 Run it as `python tests/fake_engine.py --port N [options]`; unknown options are ignored (try any argv).
 It speaks HTTP/1.1 by hand, because `http.server` alone takes longer to import than all the rest.
 A POST whose JSON says `"grow_mib": N` makes it hold so many MiB more before it answers.
+POST /sleep frees the memory of --hold-mib until POST /wake_up; meanwhile it serves nobody.
+With --job a POST is answered at once and worked on for so long; GET /queue tells of it as ComfyUI does.
 A chat with `tools` is answered by a call of the first one, unless its `tool_choice` is "none".
 It answers GET /health, /v1/models, /echo, /stats, POST on any path (OpenAI-shaped), and idles on a WebSocket.
 It ends itself after 15 minutes, so that nothing a failed test leaves behind stays for long.
@@ -86,6 +88,11 @@ def parse() -> argparse.Namespace:
         default=0,
         help="anonymous memory touched bit by bit over --load, before it is ready",
     )
+    p.add_argument("--hold-mib", type=int, default=0, help="anonymous memory that /sleep frees")
+    p.add_argument("--sleep-says", type=int, default=200, help="status of /sleep; not 200 = nothing is freed")
+    p.add_argument("--sleep-lies", action="store_true", help="/sleep says yes and frees nothing")
+    p.add_argument("--wake-says", type=int, default=200, help="status of /wake_up; not 200 = it sleeps on")
+    p.add_argument("--job", type=float, default=0.0, help="seconds of work after each answer")
     p.add_argument("--ignore-term", action="store_true")
     p.add_argument(
         "--exit", type=int, default=None, help="exit with this code (negative: die of that signal)"
@@ -113,6 +120,10 @@ ARGS = argparse.Namespace()
 STATS = Stats()
 STARTED = time.monotonic()
 HELD: list[bytearray] = []
+#: What --hold-mib takes; empty while it sleeps.
+POOL: list[bytearray] = []
+#: When each job of --job is done, monotonic seconds.
+JOBS: list[float] = []
 #: Set while --load-mib is being taken.
 TAKING = threading.Event()
 #: Steps in which --load-mib is taken.
@@ -237,6 +248,9 @@ class Connection:
             self.send(200, {"argv": sys.argv, "cwd": os.getcwd(), "env": env, "pid": os.getpid()})
         elif path == "/stats":
             self.send(200, STATS.show())
+        elif path == "/queue":
+            left = [at for at in list(JOBS) if at > time.monotonic()]
+            self.send(200, {"queue_running": left[:1], "queue_pending": left[1:]})
         elif path == "/v1/models":
             if not self.refused():
                 entry = {"id": "fake", "object": "model", "created": 0, "owned_by": "fake"}
@@ -251,9 +265,14 @@ class Connection:
             STATS.body(body, self.headers)
             if self.refused():
                 return
-            if not ready():
+            if self.path.partition("?")[0] in ("/sleep", "/wake_up"):
+                self.rest()
+                return
+            if not ready() or asleep():
                 self.send(503, error_body("Loading model", "unavailable_error", 503))
                 return
+            if ARGS.job:
+                JOBS.append(max([time.monotonic(), *JOBS]) + ARGS.job)
             watch_while(self.sock, ARGS.think)
             if ARGS.status != 200:
                 extra = (("Retry-After", ARGS.retry_after),) if ARGS.retry_after else ()
@@ -264,6 +283,17 @@ class Connection:
             self.answer(body)
         finally:
             STATS.end()
+
+    def rest(self) -> None:
+        """Sleep or wake, as far as the script lets it."""
+        sleeps = self.path.startswith("/sleep")
+        status = ARGS.sleep_says if sleeps else ARGS.wake_says
+        if status == 200 and not (sleeps and ARGS.sleep_lies):
+            POOL.clear()
+            if not sleeps:
+                fill()
+        say(f"{self.path} {status}")
+        self.send(status, {} if status == 200 else error_body("scripted", "fake_error", status))
 
     def answer(self, body: bytes) -> None:
         try:
@@ -462,6 +492,16 @@ def touch(mib: int) -> None:
     HELD.append(bytearray(b"\x01") * (mib * MIB))
 
 
+def fill() -> None:
+    """Take the memory of --hold-mib."""
+    POOL.append(bytearray(b"\x01") * (ARGS.hold_mib * MIB))
+
+
+def asleep() -> bool:
+    """Return whether the memory of --hold-mib was given back."""
+    return bool(ARGS.hold_mib) and not POOL
+
+
 def burst(mib: int) -> None:
     """Write numbered log lines of 200 bytes."""
     total = mib * MIB // 200
@@ -520,6 +560,7 @@ def main() -> None:
     sock = listen()
     say(f"fake engine {os.getpid()} listening on {ARGS.host} port {sock.getsockname()[1]}")
     touch(ARGS.rss_mib)
+    fill()
     if ARGS.load_mib:
         TAKING.set()
         threading.Thread(target=take, args=(ARGS.load_mib, ARGS.load), daemon=True).start()

@@ -1,0 +1,139 @@
+"""Models that give their memory back without ending, through the whole program, with memory that is really freed."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from manager import SOON, running
+from scripted import OWN, ScriptedManager, anonymous
+from support import wait_for
+
+HOLD = 160
+#: Of so many MiB either model has its room, not both.
+MEMORY = 300
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[ScriptedManager]:
+    """A manager that is not started yet."""
+    with ScriptedManager(tmp_path) as made:
+        yield made
+
+
+def put_to_sleep(manager: ScriptedManager) -> int:
+    """Load `sleepy` and have `other` displace it; return the pid of `sleepy`."""
+    models = {
+        "sleepy": manager.sleepy("sleepy", hold=HOLD),
+        "other": manager.fake("other", size=200),
+        "third": manager.fake("third", size=MEMORY - 200),
+    }
+    manager.write(models, memory=MEMORY)
+    manager.start()
+    assert manager.ask("sleepy").status_code == 200
+    [pid] = manager.wait_ready("sleepy")
+    assert anonymous(pid) >= HOLD
+    displace(manager)
+    return pid
+
+
+def displace(manager: ScriptedManager) -> None:
+    assert manager.ask("other").status_code == 200
+    manager.wait_model("sleepy", state="asleep")
+
+
+def test_a_model_sleeps_is_woken_by_the_next_request_and_is_the_first_to_go(manager: ScriptedManager) -> None:
+    pid = put_to_sleep(manager)
+    slept = manager.model("sleepy")
+    assert slept["pid"] == pid
+    assert anonymous(pid) < OWN
+    assert 0 < slept["held"] < OWN << 20
+    assert slept["verdict"]["outcome"] == "cold"
+    assert slept["verdict"]["detail"].startswith("asleep, holds ")
+    assert slept["verdict"]["detail"].endswith(": wakes when a request asks for it")
+    [evict] = manager.log("evict", model="sleepy")
+    assert evict["why"].endswith(", sleeps")
+    assert [reason for reason, _ in manager.events("asleep")] == ["MakeRoom"]
+    memory = manager.status()["memory"]
+    assert memory["held"] == slept["held"] + (200 << 20), "what it holds asleep counts"
+
+    answer = manager.ask("sleepy")
+    assert (answer.status_code, answer.json()["pid"]) == (200, pid)
+    assert anonymous(pid) >= HOLD
+    manager.wait_log("loaded", model="sleepy", woken=True)
+    assert manager.log("load", model="sleepy")[-1]["why"].startswith("wakes, 1 request waiting")
+    assert manager.steps() == [
+        *("load sleepy", "loaded sleepy", "evict sleepy", "load other", "loaded other"),
+        *("evict other", "evicted other", "load sleepy", "loaded sleepy"),
+    ]
+
+    # `third` has room beside `other` only without what sleeps.
+    displace(manager)
+    assert manager.ask("third").status_code == 200
+    wait_for(lambda: not running(pid), SOON, "the end of what sleeps")
+    last = manager.log("evict", model="sleepy")[-1]
+    assert (last["reason"], last["for_model"]) == ("MakeRoom", "third")
+    assert last["why"] == "priority 500 = 500, asleep"
+    assert manager.model("other")["state"] == "ready"
+    assert manager.model("sleepy")["state"] == "cold"
+
+
+def test_one_that_gives_nothing_back_or_does_not_wake_is_ended(manager: ScriptedManager) -> None:
+    models = {
+        "liar": manager.sleepy("liar", "--sleep-lies", hold=HOLD),
+        "rude": manager.sleepy("rude", "--sleep-says", "500", hold=HOLD),
+        "stiff": manager.sleepy("stiff", "--wake-says", "500", hold=HOLD),
+    }
+    manager.write(models, memory=MEMORY)
+    manager.start()
+    for name in ("liar", "rude", "liar", "stiff"):
+        assert manager.ask(name).status_code == 200
+    for name, why in (("liar", "it gave "), ("rude", "/sleep answers 500")):
+        said = manager.wait_log("it is stopped instead of sleeping, from now on", model=name)
+        assert why in said["why"]
+        assert manager.wait_log("evicted", model=name), "in the same step"
+    # The same settings are not asked again.
+    first, second = manager.log("evict", model="liar")
+    assert (first["why"].endswith("sleeps"), second["why"].endswith("sleeps")) == (True, False)
+
+    [pid] = manager.wait_ready("stiff")
+    assert manager.ask("rude").status_code == 200
+    manager.wait_model("stiff", state="asleep", pid=pid)
+    refused = manager.ask("stiff")
+    assert refused.status_code == 502
+    assert "it could not be woken: /wake_up answers 500" in refused.json()["error"]["message"]
+    wait_for(lambda: not running(pid), SOON, "the end of one that does not wake")
+    assert manager.model("stiff")["failures"] == 1
+    answer = manager.ask("stiff")
+    assert answer.status_code == 200
+    assert answer.json()["pid"] != pid
+
+
+def test_the_next_manager_adopts_what_sleeps_and_its_death_is_in_nobodys_way(
+    manager: ScriptedManager,
+) -> None:
+    pid = put_to_sleep(manager)
+    manager.kill()
+    manager.start()
+    assert manager.wait_model("sleepy", state="asleep")["pid"] == pid
+    assert manager.log("adopted", model="sleepy", pid=pid)
+    assert manager.ask("sleepy").json()["pid"] == pid
+    displace(manager)
+    os.kill(pid, signal.SIGKILL)
+    manager.wait_log("it ended while it slept", model="sleepy", pid=pid)
+    found = manager.wait_model("sleepy", state="cold")
+    assert (found["failures"], found["held"]) == (0, 0)
+    again = manager.ask("sleepy").json()["pid"]
+    displace(manager)
+    # Other settings: what sleeps with the old ones is of no use.
+    manager.write({"sleepy": manager.sleepy("sleepy", "--think", "0.01", hold=HOLD)}, memory=MEMORY)
+    wait_for(lambda: not running(again), SOON, "the end of old settings")
+    assert manager.ask("sleepy").status_code == 200
+    manager.write(
+        {"sleepy": manager.sleepy("sleepy", "--think", "0.01", idle_ttl=0.2, hold=HOLD)}, memory=MEMORY
+    )
+    last = int(manager.wait_model("sleepy", state="asleep")["pid"])
+    assert manager.stop() == 0
+    assert not running(last)
