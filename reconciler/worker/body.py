@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from email.message import Message
 from io import BufferedIOBase
 
 from .errors import Refused
+from .head import Head
 
 #: Bytes of a body at most.
 MOST = 256 << 20
@@ -13,12 +13,11 @@ _LONGEST_LINE = 256
 _MOST_TRAILERS = 32
 
 
-def read(headers: Message, stream: BufferedIOBase) -> bytes:
+def read(head: Head, stream: BufferedIOBase) -> bytes:
     """Return the whole body. Raises Refused; the connection cannot be used again then."""
-    coding = headers.get("Transfer-Encoding")
-    stated = headers.get_all("Content-Length", [])
-    if coding is not None:
-        if stated or coding.strip().lower() != "chunked":
+    codings, stated = head.values("transfer-encoding"), head.values("content-length")
+    if codings:
+        if stated or [coding.lower() for coding in codings] != ["chunked"]:
             raise Refused("a body comes with a length or in chunks, nothing else")
         return _chunks(stream)
     if not stated:

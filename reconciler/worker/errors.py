@@ -17,6 +17,10 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+#: The status that stands for a client who has left: nothing is sent.
+GONE = 499
+
+
 class EntryError(Exception):
     """The class cannot be served; the message is a sentence for people."""
 

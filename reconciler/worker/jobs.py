@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Callable
 
-from .errors import Failed, Refused, name_of, say
+from .errors import GONE, Failed, Refused, name_of, say
 
 #: Seconds between two looks whether the client is still there.
 _LOOK = 0.25
@@ -50,7 +50,7 @@ class Job:
         while not self._done.wait(_LOOK):
             if gone():
                 self.abandoned = True
-                raise Refused("the client has left", 499)
+                raise Refused("the client has left", GONE)
         if self._error is not None:
             raise self._error
         return self._result
@@ -112,7 +112,7 @@ class Stream(Job):
         while not gone():
             with suppress(queue.Empty):
                 return self._pieces.get(timeout=_LOOK)
-        raise Refused("the client has left", 499)
+        raise Refused("the client has left", GONE)
 
 
 _END = object()

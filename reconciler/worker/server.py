@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import select
 import socket
 import socketserver
 import threading
 from collections.abc import Iterator
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from . import body
+from . import body, head
 from .control import Route, routes
-from .errors import Refused, body_of
+from .errors import GONE, Refused, body_of
 from .jobs import told
 from .service import Answer, Events, Reply, Request, Service, reply
 from .stats import Stats
@@ -62,56 +60,79 @@ class Server(socketserver.ThreadingTCPServer):
         """Say nothing of a client that left in the middle: that is no fault."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(socketserver.StreamRequestHandler):
     """One connection."""
 
-    protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = _SILENT_SECONDS
     server: Server
+    _keeps = True
+    _chunked = True
 
-    def do_GET(self) -> None:
+    def handle(self) -> None:
+        """Answer one request after the other."""
+        while self._keeps:
+            try:
+                request = head.read(self.rfile)
+            except Refused as error:
+                self._keeps = False
+                self._send_error(error)
+                return
+            if request is None:
+                return
+            self._keeps, self._chunked = request.keeps, request.version == "1.1"
+            if request.method == "POST":
+                self._count(request)
+            else:
+                self._look(request)
+
+    def _look(self, request: head.Head) -> None:
         """Answer /health and /stats."""
-        if self.path == "/health":
+        # A body would be taken for the next request.
+        self._keeps = self._keeps and not request.values("content-length") + request.values(
+            "transfer-encoding"
+        )
+        if request.method != "GET":
+            self._send_error(Refused(f"there is no {request.method} here", 405))
+        elif request.path == "/health":
             self._send(self._health())
-        elif self.path == "/stats":
+        elif request.path == "/stats":
             self._send(reply(self.server.stats.document()))
         else:
-            self._send_error(Refused(f"there is nothing at {self.path}", 404))
+            self._send_error(Refused(f"there is nothing to get at {request.path}", 404))
 
-    def do_POST(self) -> None:
+    def _count(self, request: head.Head) -> None:
         """Do one piece of work."""
-        stats, status = self.server.stats, 500
+        stats, status = self.server.stats, 499
         stats.begin()
         try:
-            status = self._post()
+            status = self._work(request)
         finally:
             stats.end(status)
 
-    def _post(self) -> int:
+    def _work(self, request: head.Head) -> int:
         try:
-            data = body.read(self.headers, self.rfile)
+            if "100-continue" in request.value("expect").lower():
+                self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            data = body.read(request, self.rfile)
         except Refused as error:
-            self.close_connection = True  # what is left of the body would be taken for the next request
+            self._keeps = False  # what is left of the body would be taken for the next request
             return self._send_error(error)
         try:
-            answer = self._answer(data)
-            if isinstance(answer, Events):
-                return self._send_events(answer.pieces)
-            return self._send(answer)
-        except (BrokenPipeError, ConnectionError, TimeoutError):
-            self.close_connection = True
-            return 499
+            answer = self._answer(request, data)
+            # What fails before the first event is an answer like any other.
+            first = next(answer.pieces, b"") if isinstance(answer, Events) else b""
         except Exception as error:  # one request's failure is told to its client, and ends nothing
             return self._send_error(told(error))
+        return self._send_events(first, answer.pieces) if isinstance(answer, Events) else self._send(answer)
 
-    def _answer(self, data: bytes) -> Answer:
-        path = self.path.partition("?")[0]
+    def _answer(self, request: head.Head, data: bytes) -> Answer:
+        path = request.path
         route = self.server.routes.get(path)
         if route is None:
             known = ", ".join(sorted(self.server.routes))
             raise Refused(f"there is nothing at {path}; there is {known}", 404)
-        if path in _STATE and self.headers.get("Origin") is not None:
+        if path in _STATE and request.values("origin"):
             # A page in a browser can reach every port of its machine; it is to have no files written.
             raise Refused("this is not for browsers", 403)
         if self.server.stopping:
@@ -119,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
         service = self.server.service
         if service is None:
             raise Refused("the class is still being constructed", 503)
-        return route(service, Request(path, data, self.headers.get("Content-Type", ""), self._gone))
+        return route(service, Request(path, data, request.value("content-type"), self._gone))
 
     def _health(self) -> Reply:
         if self.server.stopping:
@@ -137,46 +158,33 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send_error(self, error: BaseException) -> int:
         status, document = body_of(error)
-        if status == 499:
-            self.close_connection = True
+        if status == GONE:
+            self._keeps = False
             return status
-        return self._send(Reply(json.dumps(document).encode(), status=status))
+        return self._send(reply(document, status))
 
     def _send(self, answer: Reply) -> int:
-        head = self._head(answer.status, answer.content_type, f"Content-Length: {len(answer.body)}")
-        self.wfile.write(head + answer.body)
+        lines = self._head(answer.status, answer.content_type, f"Content-Length: {len(answer.body)}")
+        self.wfile.write(lines + answer.body)
         return answer.status
 
-    def _send_events(self, pieces: Iterator[bytes]) -> int:
-        """Send events as they come. What fails before the first one is an answer like any other."""
-        first = next(pieces, b"")
-        chunked = self.request_version != "HTTP/1.0"
-        self.close_connection = self.close_connection or not chunked
-        kind = "Transfer-Encoding: chunked" if chunked else "X-Accel-Buffering: no"
-        self.wfile.write(
-            self._head(200, "text/event-stream", f"Cache-Control: no-cache\r\n{kind}")
-            + _chunk(first, chunked)
-        )
+    def _send_events(self, first: bytes, pieces: Iterator[bytes]) -> int:
+        """Send events as they come."""
+        self._keeps = self._keeps and self._chunked
+        more = ("Transfer-Encoding: chunked",) if self._chunked else ()
+        lines = self._head(200, "text/event-stream", "Cache-Control: no-cache", *more)
+        self.wfile.write(lines + self._chunk(first))
         for piece in pieces:
-            self.wfile.write(_chunk(piece, chunked))
-        if chunked:
+            self.wfile.write(self._chunk(piece))
+        if self._chunked:
             self.wfile.write(b"0\r\n\r\n")
         return 200
 
     def _head(self, status: int, content_type: str, *lines: str) -> bytes:
+        closing = () if self._keeps else ("Connection: close",)
         phrase = HTTPStatus(status).phrase
-        closing = ("Connection: close",) if self.close_connection else ()
-        head = (f"HTTP/1.1 {status} {phrase}", f"Content-Type: {content_type}", *lines, *closing, "", "")
-        return "\r\n".join(head).encode("latin-1", "replace")
+        text = (f"HTTP/1.1 {status} {phrase}", f"Content-Type: {content_type}", *lines, *closing, "", "")
+        return "\r\n".join(text).encode("latin-1", "replace")
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Tell a client of what the library refuses in the shape of all other errors."""
-        self.close_connection = True
-        self._send_error(Refused(message or HTTPStatus(code).phrase, code))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing of each request."""
-
-
-def _chunk(data: bytes, chunked: bool) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data) if chunked and data else data
+    def _chunk(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data

@@ -1,15 +1,15 @@
 """Forms with files and bodies in chunks, read strictly."""
 
 import io
-from email.message import Message
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.worker import body, multipart
+from reconciler.worker import body, head, multipart
 from reconciler.worker.errors import Refused
+from reconciler.worker.head import Head
 
 KIND = 'multipart/form-data; boundary="x"'
 HEAD = b'Content-Disposition: form-data; name="a"\r\n\r\n'
@@ -92,19 +92,14 @@ def test_anything_is_a_form_or_is_refused(kind: str, data: bytes) -> None:
             continue
 
 
-def headers(**values: str) -> Message:
-    """Return headers as the server reads them."""
-    message = Message()
-    for name, value in values.items():
-        message[name.replace("_", "-")] = value
-    return message
+CHUNKED = Head("POST", "/", "1.1", {"transfer-encoding": ("Chunked",)})
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=6), st.binary(max_size=20))
 def test_chunks_are_put_together(parts: list[bytes], rest: bytes) -> None:
     sent = b"".join(b"%X;ext=1\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\nTrailer: x\r\n\r\n"
     stream = io.BufferedReader(io.BytesIO(sent + rest))
-    assert body.read(headers(Transfer_Encoding="Chunked"), stream) == b"".join(parts)
+    assert body.read(CHUNKED, stream) == b"".join(parts)
     assert stream.read() == rest
 
 
@@ -122,11 +117,45 @@ def test_chunks_are_put_together(parts: list[bytes], rest: bytes) -> None:
 )
 def test_chunks_that_are_refused(sent: bytes) -> None:
     with pytest.raises(Refused):
-        body.read(headers(Transfer_Encoding="chunked"), io.BufferedReader(io.BytesIO(sent)))
+        body.read(CHUNKED, io.BufferedReader(io.BytesIO(sent)))
 
 
 def test_a_chunk_too_large_is_refused_before_it_is_read() -> None:
     stream = io.BufferedReader(io.BytesIO(b"7fffffff\r\n"))
     with pytest.raises(Refused, match="256 MiB") as refused:
-        body.read(headers(Transfer_Encoding="chunked"), stream)
+        body.read(CHUNKED, stream)
     assert refused.value.status == 413
+
+
+TOKENS = st.from_regex(r"[A-Za-z0-9-]{1,12}", fullmatch=True)
+VALUES = st.from_regex(r"[!-~]([ -~]{0,20}[!-~])?", fullmatch=True)
+
+
+@given(st.lists(st.tuples(TOKENS, VALUES), max_size=8), st.from_regex(r"/[!-~]{0,30}", fullmatch=True))
+def test_heads_are_read(fields: list[tuple[str, str]], target: str) -> None:
+    lines = "".join(f"{name}:  {value}\t\r\n" for name, value in fields)
+    stream = io.BufferedReader(io.BytesIO(f"POST {target} HTTP/1.1\r\n{lines}\r\nrest".encode()))
+    found = head.read(stream)
+    assert found is not None
+    assert (found.method, found.target, found.path) == ("POST", target, target.split("?")[0])
+    for name, _ in fields:
+        assert found.values(name.lower()) == tuple(v for n, v in fields if n.lower() == name.lower())
+    assert stream.read() == b"rest"
+
+
+@given(st.binary(max_size=80))
+def test_anything_is_a_head_or_is_refused(data: bytes) -> None:
+    for sent in (data, b"GET / HTTP/1.1\r\n" + data):
+        try:
+            found = head.read(io.BufferedReader(io.BytesIO(sent)))
+        except Refused:
+            continue
+        assert found is not None or not sent.removeprefix(b"\r\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "connection", "keeps"),
+    [("1.1", (), True), ("1.1", ("x, Close",), False), ("1.0", ("keep-alive",), False)],
+)
+def test_whether_a_connection_is_kept(version: str, connection: tuple[str, ...], keeps: bool) -> None:
+    assert Head("GET", "/", version, {"connection": connection}).keeps is keeps

@@ -335,7 +335,14 @@ def test_requests_that_are_no_http_end_their_connection_only(tmp_path: Path) -> 
         b"POST /infer HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n": b"400",
         b"POST /infer HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n": b"400",
         b"POST /infer HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n": b"400",
-        b"PUT /infer HTTP/1.1\r\n\r\n": b"501",
+        b"PUT /infer HTTP/1.1\r\nConnection: close\r\n\r\n": b"405",
+        b"GET /nothing HTTP/1.0\r\n\r\n": b"404",
+        b"GET http://x/health HTTP/1.1\r\n\r\n": b"400",
+        b"GET /health HTTP/1.1\r\nA : b\r\n\r\n": b"400",
+        b"GET /health HTTP/1.1\r\nA: b\r\n folded\r\n\r\n": b"400",
+        b"GET /health HTTP/1.1\nA: b\n\n": b"400",
+        b"GET /health HTTP/1.1\r\n" + b"A: b\r\n" * 101 + b"\r\n": b"431",
+        b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n": b"431",
         b"\x16\x03\x01\x00\r\n\r\n": b"400",
     }
     with worker(tmp_path, ECHO, "chat") as running:
@@ -356,3 +363,14 @@ def test_a_death_in_a_call_is_its_own(tmp_path: Path) -> None:
         with pytest.raises(httpx.TransportError):
             running.post("/infer", "die")
         assert running.wait_end() == 3
+
+
+def test_a_client_that_waits_to_be_told_may_send_its_body(tmp_path: Path) -> None:
+    with (
+        worker(tmp_path, ECHO, "chat") as running,
+        socket.create_connection(("127.0.0.1", running.port), timeout=SOON) as connection,
+    ):
+        connection.sendall(b"POST /infer HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"123")
+        assert connection.recv(1000).endswith(b"\r\n\r\n123")
