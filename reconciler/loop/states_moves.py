@@ -3,6 +3,7 @@
 What the disk does not do is an OSError, what the server does not do an EngineError.
 """
 
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import anyio.to_thread
 import httpx
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.core.words import size
 from reconciler.engines import registry
 from reconciler.engines.base import EngineError, Saved, Saver, Server
 from reconciler.loop.launches import Launch
@@ -21,6 +23,8 @@ from reconciler.loop.states_shelf import Kept, Shelf
 
 #: Seconds after which a state is not worth its disk any more.
 OLDEST: Final = 30 * 86_400.0
+#: Bytes that a saved state has to leave on the disk: others write there, too, our own ledger among them.
+LEAST_FREE: Final = 256 << 20
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,9 +65,14 @@ async def put_away(
         raise VainError("it is switched off: with these settings this build computes all anew")
     folder = await thread(_emptied, shelf, launch.model)
     async with _server(launch, spec) as server:
-        saved = await saver.save(server, folder)
+        try:
+            saved = await saver.save(server, folder)
+        except EngineError as error:
+            raise EngineError(f"{error}{await thread(_short_of, folder)}") from error
     if saved is None:
         return None
+    if short := await thread(_short_of, folder):
+        raise EngineError(f"it would leave too little room{short}")
     files = await thread(shelf.take_in, launch.model, saved.files)
     if not any(file.size for file in files):
         raise EngineError("the files it wrote are empty")
@@ -78,6 +87,12 @@ async def put_away(
         seconds=clock() - began,
         files=files,
     )
+
+
+def _short_of(folder: Path) -> str:
+    """Return how little is free on the disk, or "" where it is enough."""
+    free = shutil.disk_usage(folder).free
+    return f" ({size(free)} free on the disk)" if free < LEAST_FREE else ""
 
 
 def _emptied(shelf: Shelf, model: str) -> Path:

@@ -1,10 +1,12 @@
 """What is kept of a model over an unload: by any server that saves when it is asked, however it behaves."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import anyio
@@ -333,6 +335,24 @@ async def test_a_state_larger_than_it_may_be_is_dropped(rig: Rig) -> None:
     assert rig.told == [
         ("StateNotSaved", "state not saved: it has 5 B, more than state.max or machine.state_disk allows")
     ]
+    await rig.states.stopped(rig.launch())
+    assert rig.written() == []
+
+
+@pytest.mark.parametrize(
+    ("fails", "said"),
+    [
+        (None, "it would leave too little room (1 MiB free on the disk)"),
+        (EngineError("Unable to save slot"), "Unable to save slot (1 MiB free on the disk)"),
+    ],
+)
+async def test_a_disk_is_not_filled(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, fails: Exception | None, said: str
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=MIB))
+    rig.saver.fails = fails
+    await rig.states.save(rig.launch())
+    assert rig.told == [("StateNotSaved", f"state not saved: {said}")]
     await rig.states.stopped(rig.launch())
     assert rig.written() == []
 
