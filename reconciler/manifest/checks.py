@@ -1,6 +1,7 @@
 """What one key alone cannot tell: settings that contradict each other."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from reconciler.core.launch import LaunchSpec, Sleep
 from reconciler.core.types import Residency
@@ -37,10 +38,18 @@ def check_engine(engine: Engine, launch: LaunchSpec, root: Map, problems: Proble
             else f"{'.'.join(finding.path)}: {finding.message}"
         )
         problems.add(place(root, path), "engine", message, finding.hint)
-    if launch.sleep is not Sleep.OFF and engine.sleeper(launch) is None:
+
+
+def able_to_sleep(engine: Engine, launch: LaunchSpec, root: Map, problems: Problems) -> LaunchSpec:
+    """Return the launch without a sleep that its engine cannot wake from; noted, unless a default asks for it."""
+    path: Path = ("models", launch.model, "sleep")
+    if launch.sleep is Sleep.OFF or engine.sleeper(launch) is not None:
+        return launch
+    if find(root, path)[2] == len(path):
         message = f"a model of the engine {launch.engine} cannot give its memory back without ending"
         hint = "write `sleep: off`, or leave it out: it is stopped when it has to go"
-        problems.add(place(root, ("models", launch.model, "sleep")), "sleep", message, hint)
+        problems.add(place(root, path), "sleep", message, hint)
+    return replace(launch, sleep=Sleep.OFF)
 
 
 def budget(machine: Machine) -> int | None:

@@ -28,7 +28,9 @@ def test_requests_served_and_new_weights_replace_a_process(manager: Manager) -> 
     [aged, heavy] = manager.wait_ready("aged", "heavy")
     for _ in range(3):
         assert manager.ask("aged").json()["pid"] == aged
-    wait_for(lambda: not running(aged), SOON, "the end of a process that has served enough")
+    fresh = wait_for(lambda: manager.model("aged")["pid"] not in (None, aged), SOON, "a fresh process")
+    assert fresh
+    assert not running(aged)
     evict = manager.wait_log("evict", model="aged")
     assert (evict["reason"], evict["why"]) == ("RestartDue", "restart due: served 3 requests")
     assert manager.wait_model("aged", state="ready")["pid"] != aged

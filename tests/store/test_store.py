@@ -58,6 +58,7 @@ def test_launches_are_replaced_by_id_and_dropped(tmp_path: Path) -> None:
         peak=st.integers(0, 2**62),
         failures=st.integers(0, 1000),
         retry_at=st.none() | st.floats(0, 1e9),
+        weights=st.sampled_from(["", "w1"]),
         last_error=st.text(st.characters(exclude_categories=["Cs"])),
         load_seconds=st.none() | st.floats(0, 1e6),
     )
@@ -213,6 +214,23 @@ def test_a_ledger_of_the_first_version_keeps_its_peaks(tmp_path: Path) -> None:
         assert store.recovered is None
         [entry] = store.entries()
     assert entry == LedgerEntry("chat", "d", 7, 2, None, "exit 1", 3.5)
+
+
+def test_launches_of_the_second_version_are_awake_and_of_unknown_weights(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    db = sqlite3.connect(path)
+    db.executescript("".join(MIGRATIONS[:2]))
+    db.execute("INSERT INTO launches VALUES ('a1', 'chat', 'd1', 7, 1, 18100, 'boot', 1, 1000.0, 5)")
+    db.execute("PRAGMA user_version = 2")
+    db.commit()
+    db.close()
+    with Store(path) as store:
+        known = record(pid=7, started=1, ready=True, admitted=5)
+        assert store.launches() == (known,)
+        slept = record(pid=7, started=1, ready=True, asleep=True, weights="w1", committed_at_ready=9)
+        store.put_launch(slept)
+        assert store.launches() == (slept,)
+    assert (known.asleep, known.weights, known.committed_at_ready) == (False, "", None)
 
 
 def lost_table(path: Path) -> None:
