@@ -17,7 +17,7 @@ import pytest
 from reconciler.engines import registry
 from reconciler.engines.python import WORKER
 from support import wait_for
-from worker_process import SOON, Worker, worker
+from worker_process import PYTHON, SOON, Worker, worker
 
 ECHO = """
 import os
@@ -89,8 +89,8 @@ FAILURES: dict[str, tuple[str, tuple[str, ...], str]] = {
     ),
     "a name of Python's": (
         "class Model: pass",
-        ("--entry", "email.x:Model"),
-        "email is a module that Python itself brings: give yours another name than email.py",
+        ("--entry", "json.x:Model"),
+        "json is a module that Python itself brings: give yours another name than json.py",
     ),
     "asks for what there is not": (
         "class Model:\n    def __init__(self, path): pass\n    def embed(self, texts): pass",
@@ -138,7 +138,7 @@ def test_what_keeps_it_from_serving_is_said_in_one_sentence(tmp_path: Path, name
     with worker(tmp_path, text, "embedding", *options, ready=False) as running:
         assert running.wait_end() == 1
         explained = registry.get("python").explain(running.text(), 1)
-    expected = sentence.format(folder=tmp_path, python=sys.executable)
+    expected = sentence.format(folder=tmp_path, python=PYTHON)
     assert explained is not None
     assert explained == expected or (expected.endswith("*") and explained.startswith(expected[:-1]))
 

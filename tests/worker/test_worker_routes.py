@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
 from worker_process import Worker, events, worker
@@ -331,3 +332,27 @@ def test_a_body_in_chunks(workers: dict[str, Worker]) -> None:
 def test_a_page_in_a_browser_has_no_state_saved(workers: dict[str, Worker]) -> None:
     answer = workers["tts"].post("/save_state", {"path": "/tmp/x"}, headers={"Origin": "http://evil"})
     assert answer.status_code == 403
+
+
+def test_the_library_of_openai_understands_it(workers: dict[str, Worker]) -> None:
+    with ExitStack() as stack:
+
+        def client(role: str) -> openai.OpenAI:
+            url = f"http://127.0.0.1:{workers[role].port}/v1"
+            http = stack.enter_context(openai.DefaultHttpxClient(trust_env=False, verify=False))
+            return openai.OpenAI(base_url=url, api_key="none", http_client=http, max_retries=0)
+
+        vectors = client("embedding").embeddings.create(model="m", input=["abc", "d"])
+        assert [item.embedding for item in vectors.data] == [[3.0, 0.5], [1.0, 0.5]]
+        messages: Any = [{"role": "user", "content": "hi"}]
+        stream = client("vision").chat.completions.create(model="m", messages=messages, stream=True)
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "00 10 20 "
+        said = client("asr").audio.transcriptions.create(model="m", file=("a.wav", b"RIFF"), language="de")
+        assert said.text == "4 de a.wav"
+        sound = client("tts").audio.speech.create(model="m", input="hi", voice="alloy")
+        assert sound.content == b"RIFFhi alloy 1.0"
+        picture = client("image").images.generate(model="m", prompt="cat", size="256x256")
+        assert picture.data is not None
+        assert picture.data[0].b64_json == base64.b64encode(b"\x89PNGcat 256x256").decode()
+        with pytest.raises(openai.InternalServerError, match="no vector for bad"):
+            client("embedding").embeddings.create(model="m", input="bad")
