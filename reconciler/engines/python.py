@@ -19,6 +19,8 @@ from reconciler.engines.weights import look_at
 WORKER: Final = Path(reconciler.__file__).with_name("worker") / "__main__.py"
 _ENTRY_LINE: Final = "worker: entry: "
 _FAILED_LINE: Final = "worker: failed: "
+#: What the worker is written for.
+_OLDEST: Final = (3, 9)
 #: Roles whose requests are put together.
 _BATCHED: Final = frozenset({Role.EMBEDDING, Role.RERANK, Role.CLASSIFY})
 _PATHS: Final[Mapping[Role, str]] = {
@@ -95,7 +97,7 @@ class PythonEngine(Adapter):
     def _problem(self, spec: LaunchSpec) -> str | None:
         if spec.entry is None:
             return "no entry is given"
-        return super()._problem(spec) or python_entry.find(spec).problem()
+        return super()._problem(spec) or _too_old(spec) or python_entry.find(spec).problem()
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return what the weights say; the rest of its size is for the manifest to state. Reads files."""
@@ -140,6 +142,13 @@ class PythonEngine(Adapter):
     def saver(self, spec: LaunchSpec) -> Saver | None:
         """Return what asks the class to save its state."""
         return WorkerSaver()
+
+
+def _too_old(spec: LaunchSpec) -> str | None:
+    version = python_entry.interpreter_version(spec)
+    if version is None or tuple(map(int, version.split("."))) >= _OLDEST:
+        return None
+    return f"{spec.python} has Python {version}: 3.9 or newer is needed"
 
 
 ENGINE = PythonEngine()

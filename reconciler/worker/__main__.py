@@ -10,6 +10,11 @@ _NAME = "_reconciler_worker"
 
 def _run() -> int:
     """Load the package and serve. Returns the exit status."""
+    if sys.version_info < (3, 9):
+        sys.stderr.write(
+            "worker: entry: %s is Python %d.%d: 3.9 is needed\n" % (sys.executable, *sys.version_info[:2])
+        )
+        return 1
     # A script's own folder is searched first, and ours has names (`server`, `entry`) that others use as well.
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != _FOLDER]
     import importlib

@@ -89,7 +89,9 @@ def environment(folder: Path, version: str = "3.9.2") -> None:
 def test_what_is_missing_is_said_before_anything_is_stopped(tmp_path: Path) -> None:
     spec = desk(tmp_path)
     (tmp_path / "empty").mkdir()
+    environment(tmp_path / "old", "3.8.18")
     cases = {
+        f"{tmp_path}/old has Python 3.8.18: 3.9 or newer is needed": replace(spec, python=f"{tmp_path}/old"),
         "no entry is given": replace(spec, entry=None),
         f"the working directory {tmp_path}/gone does not exist": replace(spec, cwd=f"{tmp_path}/gone"),
         (

@@ -163,6 +163,22 @@ def test_idle_it_ends_at_once_and_closes_what_the_class_has_open(tmp_path: Path)
     assert (tmp_path / "closed").exists()
 
 
+def test_an_event_loop_of_the_class_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    text = """
+    import asyncio, signal
+    class Model:
+        def infer(self, payload):
+            return asyncio.run(self.work())
+        async def work(self):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)
+            return signal.set_wakeup_fd(-1) >= 0
+    """
+    with worker(tmp_path, text, "chat") as running:
+        assert running.post("/infer", 1).json() is True
+        running.signal(signal.SIGTERM)
+        assert running.wait_end() == 0
+
+
 def infer(running: Worker, payload: object) -> "Answer":
     """Ask in a thread; return once the class works on it."""
     asked = Answer(running, payload)
