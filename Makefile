@@ -1,6 +1,7 @@
 # Two commands do everything on a machine that has Python 3.11 or newer: `make run` and `make test`.
+# `make desk` is a second, larger thing to look at.
 
-.PHONY: help run test check bench clean constraints ready-run ready-test
+.PHONY: help run desk test check bench clean constraints ready-run ready-desk ready-test
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
@@ -8,6 +9,7 @@ PY := .venv/bin/python
 help:
 	@echo "make run     set up, run reconcile on manifests/, send a first request, keep serving until Ctrl-C"
 	@echo "               LISTEN=127.0.0.1:8090  another address than the manifest's"
+	@echo "make desk    set up examples/desk (another 440 MB to fetch), serve its seven models, give each some work"
 	@echo "make test    set up, run every check and every test (also: make check)"
 	@echo "make bench   set up, run every benchmark, print one table"
 	@echo "make clean   remove what the other commands made here (weights stay in your cache folder)"
@@ -16,7 +18,10 @@ help:
 run: ready-run
 	@exec $(PY) tools/first_run.py manifests $(if $(LISTEN),--listen '$(LISTEN)')
 
-# What fails soonest comes first.
+desk: ready-desk
+	@exec $(PY) -m examples.desk.run
+
+# What fails soonest comes first; the desk, which needs the machine for itself, last.
 test check: ready-test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
@@ -25,7 +30,9 @@ test check: ready-test
 	$(PY) -m reconciler.gateway.openapi --check
 	.venv/bin/lint-imports
 	.venv/bin/mypy reconciler tests benchmarks tools
-	$(PY) -m pytest -n 2 --dist loadfile
+	$(PY) -m pytest -n 2 --dist loadfile -m "not desk"
+	@$(PY) -m examples.desk.setup
+	$(PY) -m pytest -m desk
 
 bench: ready-test
 	$(PY) -m benchmarks
@@ -33,6 +40,9 @@ bench: ready-test
 ready-run:
 	@tools/setup llama
 	@$(PY) tools/fetch_weights.py
+
+ready-desk: ready-run
+	@$(PY) -m examples.desk.setup
 
 ready-test:
 	@tools/setup llama dev
@@ -42,6 +52,7 @@ constraints: ready-test
 	$(PY) tools/renew_constraints.py
 
 clean:
+	rm -rf examples/desk/.venv examples/desk/weights examples/desk/out
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
-	find reconciler tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find reconciler tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 	if [ -L weights ]; then rm weights; fi

@@ -18,7 +18,7 @@ RATE: Final = 24_000
 VOICE: Final = "jf_gongitsune"
 #: Phonemes that the model takes at once, and letters that make far fewer.
 _MOST: Final = 500
-_LETTERS: Final = 160
+_LETTERS: Final = 120
 _MARKS: Final = ",.;:!?"
 #: eSpeak's signs for what the model writes with one.
 _ALIKE: Final = {
@@ -42,6 +42,8 @@ class Kokoro:
         folder = Path(weights)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        # Threads that spin while they wait take the cores from other models.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # With onnxruntime's arena the longest sentence's memory stays, but its peak is a third of what it is without.
         self.session = onnxruntime.InferenceSession(
             folder / "model.onnx", options, providers=["CPUExecutionProvider"]

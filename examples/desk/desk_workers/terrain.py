@@ -25,6 +25,8 @@ class Terrain:
     def __init__(self, weights: str, threads: int) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
+        # Threads that spin while they wait take the cores from other models.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self.session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
 
     def image(self, prompt: str) -> bytes:
