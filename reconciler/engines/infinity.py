@@ -77,7 +77,13 @@ class Infinity(Adapter):
             str(_BATCH),
         ]
         words += ["--engine", "torch", "--device", "cpu" if spec.device.gpus == () else "auto"]
-        return [*words, "--no-trust-remote-code", "--no-compile", "--no-bettertransformer"]
+        return [
+            *words,
+            "--no-trust-remote-code",
+            "--no-compile",
+            "--no-bettertransformer",
+            "--no-vector-disk-cache",
+        ]
 
     def environment(self, spec: LaunchSpec) -> dict[str, str]:
         """Return the variables."""

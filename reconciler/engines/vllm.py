@@ -15,9 +15,13 @@ from reconciler.engines import adapter_checks, arguments, refusals, vllm_log, we
 from reconciler.engines.adapter import OFFLINE, OPENAI_ROUTES, Adapter
 from reconciler.engines.base import EngineError, Finding, Server, Sleeper
 from reconciler.engines.requests import post
+from reconciler.engines.vllm_sleep import VllmSleeper
+from reconciler.memory.hf import Runtime
 
 _POOL_FLAG: Final = "--kv-cache-memory-bytes"
 _MIB: Final = 1 << 20
+#: Its server, its engine and one worker are processes of their own: 1440 MiB with a model of 2 MB.
+_PROCESSES: Final = 1400 * _MIB
 _FP8: Final = ("fp8", "fp8_e4m3", "fp8_e5m2")
 _CACHE_TYPES: Final = ("f16", "bfloat16", *_FP8)
 #: Roles whose models give a result for the whole input, not one token after the other.
@@ -32,24 +36,6 @@ _GENERATION: Final = frozenset(
 _GUESSES: Final = 5
 #: What of a chat counts beside its messages.
 _CHAT_PARTS: Final = ("tools", "chat_template_kwargs", "chat_template", "add_generation_prompt")
-
-
-class _VllmSleeper:
-    """Light: the weights go to host memory. Deep: they are dropped, and read from disk again."""
-
-    async def sleep(self, server: Server) -> None:
-        """Have the pool and the weights given back. Raises EngineError."""
-        level = 1 if server.spec.sleep is Sleep.LIGHT else 2
-        await post(server, f"/sleep?level={level}")
-
-    async def wake(self, server: Server) -> None:
-        """Have it take its memory again, and its weights if they were dropped. Raises EngineError."""
-        if server.spec.sleep is Sleep.LIGHT:
-            await post(server, "/wake_up")
-            return
-        await post(server, "/wake_up?tags=weights")
-        await post(server, "/collective_rpc", {"method": "reload_weights"})
-        await post(server, "/wake_up?tags=kv_cache")
 
 
 class Vllm(Adapter):
@@ -78,6 +64,7 @@ class Vllm(Adapter):
         "--kv-cache-dtype": "context.cache_type",
         # A share of the whole machine's memory, whoever uses it.
         "--gpu-memory-utilization": "context.max_tokens",
+        "--device-memory-utilization": "context.max_tokens",
         "--enable-sleep-mode": "sleep",
     }
     key_variables = ("VLLM_API_KEY",)
@@ -120,7 +107,8 @@ class Vllm(Adapter):
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return the size with the pool it is given; without one vLLM would take most of the machine: refused."""
-        found = weights.hugging_face(spec, "vllm", element=_element(spec))
+        on_cpu: Runtime | None = "transformers" if spec.device.gpus == () else None
+        found = weights.hugging_face(spec, "vllm", element=_element(spec), loading=on_cpu)
         if found.reason is not None:
             return found
         pool = _pool(spec)
@@ -130,7 +118,9 @@ class Vllm(Adapter):
             return replace(found, reason=Reason.NOT_STARTABLE, message=f"{what}: {hint}")
         if found.parts is None:
             return found
-        parts = replace(found.parts, context=pool)
+        # A driver's context is in the estimate, and there is none on a CPU.
+        overhead = _PROCESSES + (0 if on_cpu else found.parts.overhead)
+        parts = replace(found.parts, context=pool, overhead=overhead)
         return replace(found, steady=parts.steady, peak=parts.peak, parts=parts)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
@@ -171,7 +161,7 @@ class Vllm(Adapter):
 
     def sleeper(self, spec: LaunchSpec) -> Sleeper | None:
         """Return its sleep mode. On CPUs it says that it sleeps, and frees nothing."""
-        return _VllmSleeper()
+        return VllmSleeper()
 
 
 def _base_name(spec: LaunchSpec) -> str:

@@ -57,6 +57,6 @@ def said(log: str) -> Said | None:
 
 
 def _gib(pattern: re.Pattern[str], text: str) -> int | None:
-    """Return the sum over all workers, each of which says its own."""
+    """Return the sum over all workers, each of which says its own; None = nothing, or too little for two decimals."""
     found = [next(group for group in match.groups() if group) for match in pattern.finditer(text)]
-    return round(sum(map(float, found)) * _GIB) if found else None
+    return round(sum(map(float, found)) * _GIB) or None
