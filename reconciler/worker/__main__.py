@@ -10,10 +10,9 @@ _NAME = "_reconciler_worker"
 
 def _run() -> int:
     """Load the package and serve. Returns the exit status."""
-    if sys.version_info < (3, 9):
-        sys.stderr.write(
-            "worker: entry: %s is Python %d.%d: 3.9 is needed\n" % (sys.executable, *sys.version_info[:2])
-        )
+    if sys.version_info < (3, 9):  # noqa: UP036 - whatever the user names reads at least this file
+        found = ".".join(map(str, sys.version_info[:3]))
+        sys.stderr.write(f"worker: entry: {sys.executable} is Python {found}: 3.9 or newer is needed\n")
         return 1
     # A script's own folder is searched first, and ours has names (`server`, `entry`) that others use as well.
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != _FOLDER]
