@@ -52,7 +52,7 @@ def test_an_address_saves_and_restores_and_cannot_hold_an_eviction(manager: Mana
     manager.write({"m": manager.fake("m", state=state)})
     manager.start()
     assert manager.ask("m").status_code == 200
-    manager.cli("evict", "m")
+    manager.client.post("/api/v1/models/m/evict")
     saved = manager.wait_model("m", state="cold")["saved"]
     assert (saved["tokens"], saved["bytes"]) == (9, 1000)
     assert manager.ask("m").status_code == 200
@@ -61,7 +61,7 @@ def test_an_address_saves_and_restores_and_cannot_hold_an_eviction(manager: Mana
     # It hangs: the model goes at the deadline, and starts cold.
     keeper.go.clear()
     began = time.monotonic()
-    manager.cli("evict", "m")
+    manager.client.post("/api/v1/models/m/evict")
     gone = manager.wait_model("m", state="cold")["saved"]
     assert 1 <= time.monotonic() - began < 8
     assert (gone["bytes"], gone["note"]) == (0, "state not saved: it took longer than state.timeout (1 s)")
@@ -86,7 +86,7 @@ def test_an_address_saves_and_restores_and_cannot_hold_an_eviction(manager: Mana
     assert not any(files.iterdir())
     assert manager.wait_ready("m") == [pid]
     assert manager.ask("m").status_code == 200
-    manager.cli("evict", "m")
+    manager.client.post("/api/v1/models/m/evict")
     assert manager.wait_model("m", state="cold")["saved"]["bytes"] == 1000
 
     # What is not in the manifest any more leaves nothing.
