@@ -10,31 +10,34 @@ from reconciler.core.words import counted, span
 
 def evict_detail(going: Going, now: float, shortage: str) -> str:
     """Return why a process goes; `shortage` is why memory is short."""
-    sleeps = ", sleeps" if may_sleep(going, now) else ""
-    return _why(going, _rest(going, now), now, shortage) + sleeps
+    rest, row, claimant = _rest(going, now), going.row, going.claimant
+    if row is None or claimant is None:
+        text = _why(going, rest, now, shortage)
+    elif claimant.pinned:
+        text = f"{claimant.name} is pinned, {rest}"
+    else:
+        sign = "<" if row.spec.priority < claimant.spec.priority else "="
+        text = f"priority {row.spec.priority} {sign} {claimant.spec.priority}, {rest}"
+    return f"{text}, sleeps" if may_sleep(going, now) else text
 
 
 def _why(going: Going, rest: str, now: float, shortage: str) -> str:
-    row, claimant = going.row, going.claimant
-    if claimant is not None and row is not None:
-        if claimant.pinned:
-            return f"{claimant.name} is pinned, {rest}"
-        sign = "<" if row.spec.priority < claimant.spec.priority else "="
-        return f"priority {row.spec.priority} {sign} {claimant.spec.priority}, {rest}"
-    texts = {
+    row = going.row
+    if going.reason is Reason.RESTART_DUE and row is not None:
+        return restart_due(row, now)
+    text = {
         Reason.DRIFTED: _drift(row),
         Reason.REMOVED: "not in the manifest",
         Reason.DUPLICATE: "a second process of the same model",
-        Reason.CRASHED: "what a dead process left behind",
         Reason.DISMISSED: "asked for",
+    }.get(going.reason)
+    if text is not None:
+        return f"{text}, asleep" if going.instance.asleep else text
+    return {
+        Reason.CRASHED: "what a dead process left behind",
         Reason.OVER_BUDGET: f"models hold more than the budget, {rest}",
         Reason.MEMORY_PRESSURE: f"{shortage}, {rest}",
-    }
-    text = texts.get(going.reason, rest)
-    if going.reason is Reason.RESTART_DUE and row is not None:
-        return restart_due(row, now)
-    ends = going.reason in (Reason.DRIFTED, Reason.DISMISSED, Reason.REMOVED, Reason.DUPLICATE)
-    return f"{text}, asleep" if ends and going.instance.asleep else text
+    }.get(going.reason, rest)
 
 
 def _rest(going: Going, now: float) -> str:
@@ -57,14 +60,12 @@ def _drift(row: Row | None) -> str:
 
 def load_detail(coming: Coming, now: float) -> str:
     """Return who waits for a model that is loaded, and whether it is only woken."""
-    demand, parts = coming.row.demand, []
-    if coming.wakes is not None:
-        parts.append("wakes")
-    if demand.waiting > 0:
-        parts.append(f"{counted(demand.waiting, 'request')} waiting")
-        if demand.oldest is not None:
-            parts.append(f"oldest {span(max(0.0, now - demand.oldest))}")
-    return ", ".join(parts)
+    demand = coming.row.demand
+    if demand.waiting == 0:
+        return "wakes" if coming.wakes is not None else ""
+    oldest = f", oldest {span(max(0.0, now - demand.oldest))}" if demand.oldest is not None else ""
+    text = f"{counted(demand.waiting, 'request')} waiting{oldest}"
+    return f"wakes, {text}" if coming.wakes is not None else text
 
 
 def serves_on(row: Row) -> str:

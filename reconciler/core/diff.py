@@ -125,31 +125,27 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
         size = book.size(spec, preflight, entry)
         need = book.load_need(spec, preflight, entry, size)
         fits = fitness(spec, instance, preflight, entry, now)
-        # A drifted instance was sized by its old settings: what it is charged is what its own launch is known to need.
-        drifted = instance is not None and fits is Fitness.DRIFTED
-        launched = _own_size(entries, instance) if drifted and instance else size
-        charge = _charge(instance, launched, need)
-        held_files = within(_held_files(instance, None if drifted else preflight), charge)
-        rows.append(
-            Row(
-                name=name,
-                pinned=spec.residency is Residency.PINNED,
-                spec=spec,
-                instance=instance,
-                demand=demands.get(name) or Demand(name),
-                preflight=preflight,
-                entry=entry,
-                size=size,
-                need=need,
-                charge=charge,
-                fitness=fits,
-                files=within(preflight.files, size) if preflight else (),
-                held_files=held_files,
-                own_charge=own(charge or 0, held_files),
-            )
+        row = Row(
+            name=name,
+            pinned=spec.residency is Residency.PINNED,
+            spec=spec,
+            instance=instance,
+            demand=demands.get(name) or Demand(name),
+            preflight=preflight,
+            entry=entry,
+            size=size,
+            need=need,
+            charge=0,
+            fitness=fits,
+            files=within(preflight.files, size) if preflight else (),
         )
-        if name in sleeping:
-            rows[-1].sleeper = _sleeper(rows[-1], sleeping[name], now)
+        if instance is not None:
+            # A drifted one was sized by its old settings: it is charged what its own launch is known to need.
+            launched = _own_size(entries, instance) if fits is Fitness.DRIFTED else size
+            _charge(row, instance, launched)
+        elif name in sleeping:
+            row.sleeper = _sleeper(row, sleeping[name], now)
+        rows.append(row)
     named = {spec.name for spec in manifest.models}
     serving = frozenset(d.model for d in demands.values() if d.in_use and d.model not in named)
     left = frozenset(d.model for d in demands.values() if d.model in serving and d.spared is Reason.REMOVED)
@@ -166,17 +162,14 @@ def _sleeper(row: Row, instance: Instance, now: float) -> Row:
     return sleeping
 
 
-def _held_files(instance: Instance | None, preflight: Preflight | None) -> Files:
-    """Return the files of a running instance: whole where they are known, otherwise as far as they are resident."""
-    if instance is None:
-        return ()
-    return preflight.files if preflight is not None and preflight.files else instance.files
-
-
-def _charge(instance: Instance | None, launched: int | None, need: int | None) -> int | None:
-    if instance is None:
-        return 0
-    return book.charge(instance, launched if instance.ready else need)
+def _charge(row: Row, instance: Instance, launched: int | None) -> None:
+    """Note what a running instance is charged, and its files: whole where they are known, else as far as they are
+    resident.
+    """
+    charge = book.charge(instance, launched if instance.ready else row.need)
+    expected = row.preflight.files if row.preflight is not None and row.fitness is Fitness.FRESH else ()
+    row.held_files = within(expected or instance.files, charge)
+    row.charge, row.own_charge = charge, own(charge or 0, row.held_files)
 
 
 def _own_size(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -> int | None:

@@ -50,7 +50,8 @@ def removal_reason(row: Row, now: float) -> Reason | None:
 
 def replaced_for_its_age(row: Row, now: float) -> bool:
     """Return whether a running model that nobody uses leaves for a fresh process of itself, which could be started."""
-    if row.busy or row.demand.away or not restart_due(row, now):
+    # Most models have no limit: that is asked first.
+    if not restart_due(row, now) or row.busy or row.demand.away:
         return False
     return unstartable(row, now) is None
 

@@ -38,8 +38,9 @@ def next_restart(spec: ModelSpec, instance: Instance) -> float | None:
 
 
 def _limited(spec: ModelSpec) -> bool:
-    limits = (spec.restart_after, spec.restart_requests, spec.restart_growth)
-    return any(limit is not None for limit in limits)
+    if spec.restart_after is not None or spec.restart_requests is not None:
+        return True
+    return spec.restart_growth is not None
 
 
 def _growth(spec: ModelSpec, instance: Instance) -> int | None:

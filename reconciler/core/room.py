@@ -60,6 +60,7 @@ class Room:
         self.own_bytes = PriorityBytes(victims if self.sharing else (), own=True)
         #: Those of them that may go now, and those that may be drained now.
         settled = [r for r in residents if self._has_stayed(r)]
+        self.asleep = (self.sleepers.displaceable,) if self.sleepers.victims else ()
         self.idle = Displaceable(r for r in settled if not r.busy)
         # A model that is held stays until it is released, however long somebody waits for its room.
         self.busy = Displaceable(
@@ -207,7 +208,7 @@ class Room:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
         limit = bound(row)
         patient = row.pinned or (row.demand.oldest is not None and self.now - row.demand.oldest >= PATIENCE)
-        groups = [self.sleepers.displaceable, self.idle, *([self.busy] if patient else [])]
+        groups = (*self.asleep, self.idle, self.busy) if patient else (*self.asleep, self.idle)
         # Most searches on a full machine find nobody: known without looking at a single victim.
         if sum(group.bytes.below(limit) for group in groups) < short:
             return None
@@ -249,10 +250,10 @@ class Room:
         """Note that a process holds nothing any more, or that its model is charged for it; return the bytes."""
         if self.victims.pop(row.name, None) is not None:
             self._forget_bytes(row)
+            if not row.asleep:
+                (self.busy if row.busy else self.idle).discard(row)
         if row.asleep:
             self.sleepers.gone(row)
-        else:
-            (self.busy if row.busy else self.idle).discard(row)
         self.staying.drop(row.held_files)
         return row.own_charge + self.here.drop(row.held_files)
 

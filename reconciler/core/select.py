@@ -52,7 +52,7 @@ class _Selector(Room):
         rows += self.sleepers.here()
         over = sum(r.own_charge for r in rows) + self.staying.total - self.budget
         if over > 0:
-            idle = [r for r in self.victims.values() if r.asleep or not r.busy]
+            idle = [r for r in self.victims.values() if not r.busy or r.asleep]
             for row in cover(idle, over, self.staying) or idle:
                 self.out.relief.append(self._take(row, Reason.OVER_BUDGET))
 
@@ -64,7 +64,7 @@ class _Selector(Room):
         """
         pressure = self.pressure
         critical = pressure.level is Level.CRITICAL
-        candidates = [r for r in self.victims.values() if critical or r.asleep or not r.busy]
+        candidates = [r for r in self.victims.values() if critical or not r.busy or r.asleep]
         leaving = bool(self.out.relief) or any(not g.busy for g in self.removals)
         # With nobody left to go, waiting for the target would be for ever: what fits below the hard mark is let in.
         waits = pressure.relieving and (leaving or bool(candidates))
@@ -199,7 +199,7 @@ class _Selector(Room):
         if self._replaced(row):
             aged = row.fitness is not Fitness.DRIFTED
             before.append(self._take(row, Reason.RESTART_DUE if aged else Reason.DRIFTED))
-        woken = self.sleepers.of(row)
+        woken = self.sleepers.of(row) if row.sleeper is not None else None
         has = self._leave(woken) if woken is not None else 0
         self.staying.hold(row.files)
         # Files that somebody holds who is there now are not needed again, whether or not he stays.
