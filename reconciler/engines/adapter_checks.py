@@ -53,10 +53,12 @@ def _words(spec: LaunchSpec) -> Iterator[Finding]:
 def _extras(engine: "Adapter", spec: LaunchSpec) -> Iterator[Finding]:
     """Yield what this engine has no way to do: passed over, it would be believed to hold."""
     if spec.sleep is not Sleep.OFF and engine.sleeper(spec) is None:
-        yield Finding(("sleep",), f"{engine.name} gives memory back only by ending", "leave `sleep` out")
+        yield Finding(
+            ("sleep",), f"{engine.name} gives memory back only by ending", "leave `sleep` out", needless=True
+        )
     if spec.saves_state and engine.saver(spec) is None:
         hint = "leave `state.save` out, or name an address of the model's server"
-        yield Finding(("state", "save"), f"{engine.name} cannot save its state", hint)
+        yield Finding(("state", "save"), f"{engine.name} cannot save its state", hint, needless=True)
 
 
 def cache_type(spec: LaunchSpec, name: str, known: tuple[str, ...]) -> Iterator[Finding]:

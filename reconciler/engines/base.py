@@ -39,6 +39,9 @@ class Finding:
     path: tuple[str, ...]
     message: str
     hint: str = ""
+    #: The setting would have no effect: an error where the model itself states it, nothing where `defaults` do, which
+    #: are for models of all engines.
+    needless: bool = False
 
 
 class Readiness(Enum):

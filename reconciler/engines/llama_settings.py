@@ -106,7 +106,7 @@ def _foreign(spec: LaunchSpec) -> Iterator[Finding]:
     )
     for path, given, hint in keys:
         if given:
-            yield Finding(path, f"llama.cpp has no `{'.'.join(path)}`", hint)
+            yield Finding(path, f"llama.cpp has no `{'.'.join(path)}`", hint, needless=True)
 
 
 def stated_context_bytes(spec: LaunchSpec, tokens: int | None) -> int | None:

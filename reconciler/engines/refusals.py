@@ -34,4 +34,5 @@ def unused(spec: LaunchSpec, engine: str, *keys: str, hints: Mapping[str, str] =
         value = _VALUES[key]
         if value(spec) != value(_BARE):
             hint = hints.get(key, "leave it out for this model")
-            yield Finding(tuple(key.split(".")), f"{engine} has nothing that `{key}` could set", hint)
+            text = f"{engine} has nothing that `{key}` could set"
+            yield Finding(tuple(key.split(".")), text, hint, needless=True)

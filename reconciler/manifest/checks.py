@@ -32,11 +32,10 @@ def check_engine(engine: Engine, launch: LaunchSpec, root: Map, problems: Proble
     """Note what the engine finds wrong with a model's settings, at the setting it names."""
     for finding in engine.check(launch):
         path: Path = ("models", launch.model, *finding.path)
-        message = (
-            finding.message
-            if find(root, path)[2] == len(path)
-            else f"{'.'.join(finding.path)}: {finding.message}"
-        )
+        stated = find(root, path)[2] == len(path)
+        if finding.needless and not stated:
+            continue
+        message = finding.message if stated else f"{'.'.join(finding.path)}: {finding.message}"
         problems.add(place(root, path), "engine", message, finding.hint)
 
 

@@ -126,8 +126,8 @@ class ModelMemory(Part):
     )
     limit: e.SizeOrNone = written(
         "none",
-        description="Bytes that PyTorch's allocator may hold (on the GPU of a Mac; in a Python worker on CUDA), or `none`. "
-        "A change restarts the model.",
+        description="Bytes that PyTorch's allocator may hold (on the GPU of a Mac; in a Python worker on CUDA), or "
+        "`none`. A change restarts the model.",
     )
 
 
