@@ -101,7 +101,8 @@ def test_settings_that_cannot_work(
     changes: dict[str, Any], path: tuple[str, ...], message: str, hint: str, spec: LaunchSpec
 ) -> None:
     assert Example().check(spec) == ()
-    assert Example().check(dataclasses.replace(spec, **changes)) == (Finding(path, message, hint),)
+    [found] = Example().check(dataclasses.replace(spec, **changes))
+    assert (found.path, found.message, found.hint) == (path, message, hint)
 
 
 def test_a_flag_that_only_begins_like_an_owned_one_is_the_users(spec: LaunchSpec) -> None:
