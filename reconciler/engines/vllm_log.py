@@ -34,6 +34,10 @@ KNOWN: Final = failures.known(
         "it does not know the architecture {0}: a newer version may",
     ),
     (
+        r"Unsupported CPU attention configuration: (head_dim=\d+)",
+        "its kernels for CPUs cannot compute this model's heads ({0})",
+    ),
+    (
         r"LoRA rank (\d+) is greater than max_lora_rank",
         "its adapter has a higher rank than it makes room for: args: [--max-lora-rank, '{0}']",
     ),

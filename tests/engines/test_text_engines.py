@@ -183,6 +183,7 @@ def test_why_it_failed_by_its_own_log(name: str, log: str, sentence: str) -> Non
             "ValueError: The quantization method gptq is not supported for the current GPU. M",
             "(gptq)",
         ),
+        ("vllm", "RuntimeError: Unsupported CPU attention configuration: head_dim=16 isa=2", "(head_dim=16)"),
         ("vllm", "ValueError: LoRA rank 32 is greater than max_lora_rank 16.", "--max-lora-rank, '32'"),
         (
             "vllm",
