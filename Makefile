@@ -9,7 +9,7 @@ PY := .venv/bin/python
 help:
 	@echo "make run     set up, run reconcile on manifests/, send a first request, keep serving until Ctrl-C"
 	@echo "               LISTEN=127.0.0.1:8090  another address than the manifest's"
-	@echo "make desk    set up examples/desk (another 440 MB to fetch), serve its seven models, give each some work"
+	@echo "make desk    set up examples/desk (another 490 MB to fetch), serve its seven models, give each some work"
 	@echo "make test    set up, run every check and every test (also: make check)"
 	@echo "make bench   set up, run every benchmark, print one table"
 	@echo "make clean   remove what the other commands made here (weights stay in your cache folder)"
@@ -32,7 +32,7 @@ test check: ready-test
 	.venv/bin/mypy reconciler tests benchmarks tools
 	$(PY) -m pytest -n 2 --dist loadfile -m "not desk"
 	@$(PY) -m examples.desk.setup
-	$(PY) -m pytest -m desk
+	$(PY) -m pytest -m desk tests/integration/test_desk.py
 
 bench: ready-test
 	$(PY) -m benchmarks

@@ -69,7 +69,7 @@ def make_environment() -> bool:
         need_room(_VENV_BYTES, "its environment")
         say(f"making examples/desk/.venv ({why})")
         make_venv.create(VENV)
-    say("installing the Python engines (180 MB to fetch, some 800 MB on disk)")
+    say("installing the Python engines (230 MB to fetch, some 740 MB on disk)")
     make_venv.pip(HERE, VENV, ["--quiet", "--only-binary", ":all:", "-r", REQUIREMENTS])
     make_venv.write_stamp(VENV, wanted)
     return True
