@@ -38,16 +38,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Serve the desk, give it some work, end it.")
     parser.add_argument("--log", type=Path, help="where to keep what reconcile logs")
     options = parser.parse_args(argv)
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        return run(options.log)
+    except RunError as error:
+        sys.stderr.write(f"desk: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def run(kept: Path | None) -> int:
+    """Serve the desk, have the work done, end it; `kept` is where the log stays. Raises RunError."""
     with tempfile.TemporaryDirectory(prefix="desk-") as folder:
-        log = options.log or Path(folder) / "reconcile.log"
-        try:
-            with served(Path(folder) / "state", log) as url:
-                return work(url, log)
-        except RunError as error:
-            sys.stderr.write(f"desk: {error}\n")
-            return 1
-        except KeyboardInterrupt:
-            return 130
+        log = kept or Path(folder) / "reconcile.log"
+        with served(Path(folder) / "state", log) as url:
+            return work(url, log)
+
+
+def interrupt(number: int, frame: object) -> None:
+    """End as Ctrl-C does: the manager must not be left behind."""
+    raise KeyboardInterrupt
 
 
 @contextmanager

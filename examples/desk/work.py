@@ -193,6 +193,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         show("\n".join(["", *(f"    {line}" for line in journal.news())]))
         sys.stderr.write(f"work: {model}: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

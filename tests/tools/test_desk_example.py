@@ -4,6 +4,8 @@ import dataclasses
 import hashlib
 import importlib
 import json
+import os
+import signal
 import sys
 import threading
 import zipfile
@@ -225,7 +227,7 @@ class Echo(BaseHTTPRequestHandler):
 @pytest.fixture
 def echo() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -261,3 +263,25 @@ def test_a_manager_that_ends_at_once_is_told_with_its_last_words(
     told = capsys.readouterr().err
     assert "reconcile ended with status 1" in told
     assert 'unknown key "prority"' in told
+
+
+def test_the_desk_is_up_when_its_gateway_is_and_an_interruption_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models.yaml").write_text("apiVersion: reconciler/v1\nmodels: {}\n")
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    seen: list[Any] = []
+
+    def work(url: str, log: Path) -> int:
+        seen.extend((url, front.Front(url).status()["models"]))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 0
+
+    monkeypatch.setattr(run, "work", work)
+    before = signal.getsignal(signal.SIGTERM)
+    assert run.main(["--log", str(tmp_path / "log")]) == 130
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert seen[1] == []
+    with pytest.raises(front.DeskError, match="brought no answer"):
+        front.Front(seen[0]).status()
+    assert '"event": "stopped"' in (tmp_path / "log").read_text()
