@@ -43,7 +43,7 @@ def world(applied: "Applied", machine: "DescribedMachine") -> World:
         total=machine.memory,
         available=max(0, machine.memory - machine.in_use - held),
         source="as described",
-        gpu=GpuPool(machine.gpu, held, "as described") if machine.gpu is not None else None,
+        gpu=GpuPool(machine.gpu, source="as described") if machine.gpu is not None else None,
     )
     demands = tuple(_demand(name, machine) for name in sorted({*machine.loaded, *machine.waiting}))
     return World(Observation(1, NOW, memory, instances, demands, tuple(found.values())))

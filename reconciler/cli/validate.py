@@ -100,6 +100,7 @@ def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" =
                 "steady": spec.steady,
                 "peak": spec.peak,
                 "estimate": found.steady,
+                "peak_estimate": found.peak,
                 "problem": _problem(spec, found),
                 "notes": list(found.notes),
                 "aliases": sorted(a for a, name in applied.routes.items() if name == spec.name != a),
@@ -177,9 +178,17 @@ def _table(models: list[dict[str, Any]]) -> list[str]:
     rows = [head]
     for m in models:
         choices = (m["engine"], m["role"], m["residency"], str(m["priority"]))
-        rows.append((m["name"], *choices, _steady(m), _bytes(m["peak"], "as steady")))
+        rows.append((m["name"], *choices, _steady(m), _peak(m)))
     widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
     return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _peak(model: dict[str, Any]) -> str:
+    steady = model["steady"] if model["steady"] is not None else model["estimate"]
+    estimated = model["peak_estimate"]
+    if model["peak"] is None and estimated is not None and estimated > (steady or 0):
+        return f"{_bytes(estimated)} (estimated)"
+    return _bytes(model["peak"], "as steady")
 
 
 def _steady(model: dict[str, Any]) -> str:

@@ -32,10 +32,15 @@ def build(spec: LaunchSpec, argv: Sequence[str], *, embedded: bool) -> str:
     return "llama-server " + hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16] if marks else ""
 
 
-def place(settings: Settings, *, new: bool) -> Place:
-    """Return where a launch computes: on the CPU if it is told so, or if this machine has nothing else."""
+def place(spec: LaunchSpec, settings: Settings, *, new: bool) -> Place:
+    """Return where a launch computes: on the CPU if it is told so, or if this machine has nothing else.
+
+    A manifest that names GPUs means a machine that has them, also where it is only looked at.
+    """
     if settings.gpu_layers == 0:
         return Place(cpu=True, new=new)
     if platform.system() == "Darwin":
         return Place(cpu=False, metal=True, new=new)
+    if spec.device.gpus:
+        return Place(cpu=False, new=new)
     return Place(cpu=not any(Path(device).exists() for device in _GPUS), new=new)

@@ -62,7 +62,7 @@ def _sized(spec: LaunchSpec, weights: Weights) -> Preflight:
         settings = read_settings(spec, spec.args, embedded=embedded)
         if why := llama_problems.why_not(spec, settings, weights, embedded=embedded):
             return Preflight(spec.model, Reason.NOT_STARTABLE, why, build=build)
-        size = llama_estimate.size(spec, settings, weights, llama_build.place(settings, new=embedded))
+        size = llama_estimate.size(spec, settings, weights, llama_build.place(spec, settings, new=embedded))
         notes = tuple(llama_notes.notes(spec, settings, weights.header, server))
     except (RefusedError, WeightsError) as error:
         return Preflight(spec.model, Reason.NOT_STARTABLE, str(error), build=build)

@@ -52,7 +52,7 @@ def _estimate(spec: LaunchSpec, stored: ollama_store.Stored, tokens: int) -> Pre
     )
     settings = read_settings(runner, extra, embedded=False)
     weights = find_weights(Path(runner.weights or ""))
-    sized = llama_estimate.size(runner, settings, weights, llama_build.place(settings, new=True))
+    sized = llama_estimate.size(runner, settings, weights, llama_build.place(runner, settings, new=True))
     return Preflight(
         spec.model,
         message=f"{sized.missing}: give memory.steady" if sized.missing else "",

@@ -58,7 +58,8 @@ def _origin(budget: Json) -> str:
         "files": "no loop runs: read from the files",
         "description": "on the machine as it is described",
     }[budget["seen_by"]]
-    return f"manifest {manifest['path']}  generation {manifest['generation']}{commit}  ({seen})"
+    number = f"  generation {manifest['generation']}" if manifest["generation"] else ""
+    return f"manifest {manifest['path']}{number}{commit}  ({seen})"
 
 
 def _table(budget: Json, scale: Scale, paint: Paint) -> list[str]:

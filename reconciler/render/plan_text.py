@@ -142,4 +142,5 @@ def _closing(plan: Plan) -> str:
     matching = sum(counts.values()) - counts[Outcome.BLOCKED]
     models = "1 model matches" if matching == 1 else f"{matching} models match"
     blocked = f", {counts[Outcome.BLOCKED]} blocked" if counts[Outcome.BLOCKED] else ""
-    return f"No changes. {models} generation {plan.generation}{blocked}."
+    manifest = f"generation {plan.generation}" if plan.generation else "the manifest"
+    return f"No changes. {models} {manifest}{blocked}."

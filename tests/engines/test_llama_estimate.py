@@ -351,7 +351,7 @@ def preflight(path: Path, **settings: Any) -> Preflight:
 
 def test_the_engine_hands_over_estimate_files_and_build(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(llama_build, "place", lambda settings, new: Place(cpu=True, new=new))
+    monkeypatch.setattr(llama_build, "place", lambda spec, settings, new: Place(cpu=True, new=new))
     found = preflight(whole)
     assert found.parts == parts(whole)
     assert (found.steady, found.peak) == (found.parts.steady, found.parts.peak)
