@@ -1,13 +1,11 @@
 """The engine `command`: any program that serves HTTP on a port it is told."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 
 from reconciler.core.launch import LaunchSpec, Role
-from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import api_key, placeholders, programs
 from reconciler.engines.adapter import Adapter
@@ -85,35 +83,12 @@ class CommandEngine(Adapter):
         """Ask the health address once. What a real call would be is not known for any program there is."""
         return await ask_health(base_url, spec.health_path, client, self.api_key(spec))
 
-    def upstream_model(self, spec: LaunchSpec) -> str | None:
-        """Return None: the client's name is passed on."""
-        return None
-
     def api_key(self, spec: LaunchSpec) -> str | None:
-        """Return what `--api-key`, or a variable that known servers read, states."""
+        """Return what `--api-key`, or a variable that known servers read, states; it inherits all of ours."""
         return api_key.of(spec)
 
     def serves(self, spec: LaunchSpec) -> frozenset[str] | None:
         """Return None: any program may be behind it."""
-        return None
-
-    def parallel(self, spec: LaunchSpec) -> int | None:
-        """Return None: the program knows best how many requests it batches."""
-        return None
-
-    async def count_tokens(
-        self,
-        spec: LaunchSpec,
-        base_url: str,
-        path: str,
-        body: Mapping[str, object],
-        client: httpx.AsyncClient,
-    ) -> int | None:
-        """Return None: there is no address that every program has for this."""
-        return None
-
-    def said(self, log: str) -> Said | None:
-        """Return None: nothing is read from the log yet."""
         return None
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import anyio
 import anyio.to_thread
-import httpx
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import api_key, llama_server, placeholders
+from reconciler.engines import llama_server, placeholders, requests
 from reconciler.engines.base import EngineError, Saved, Server
 from reconciler.engines.llama_args import SettingsError, read_settings
 from reconciler.engines.llama_state_file import tokens_in
@@ -58,7 +57,7 @@ class LlamaSaver:
         files, tokens = [], 0
         for number, held in await self._idle_slots(server):
             name = f"slot-{number}.bin"
-            answer = await _ask(server, "POST", f"/slots/{number}?action=save", {"filename": name})
+            answer = await requests.post(server, f"/slots/{number}?action=save", {"filename": name})
             count, written = _count(answer, "n_saved"), _count(answer, "n_written")
             if count == 0 and held >= LEAST_TOKENS:
                 # An answer of 200 and a file without anything in it: seen where another slot was meant.
@@ -104,7 +103,7 @@ class LlamaSaver:
         whole = await anyio.to_thread.run_sync(goes_back, server.spec, abandon_on_cancel=True)
         prompt = lists[name] if whole else lists[name][:TRIED_TOKENS]
         body = {"prompt": prompt, "n_predict": 1, "id_slot": _slot_of(name), "cache_prompt": True}
-        answer = await _ask(server, "POST", "/completion", body)
+        answer = await requests.post(server, "/completion", body)
         await _restore_slot(server, name)
         timings = answer.get("timings") if isinstance(answer, dict) else None
         cached = timings.get("cache_n") if isinstance(timings, dict) else None
@@ -117,7 +116,7 @@ class LlamaSaver:
         found: Any = []
         with anyio.move_on_after(BUSY_SECONDS):
             while True:
-                found = await _ask(server, "GET", "/slots")
+                found = await requests.get(server, "/slots")
                 if not isinstance(found, list):
                     raise EngineError("its answer to GET /slots is no list of slots")
                 if not any(isinstance(slot, dict) and slot.get("is_processing") for slot in found):
@@ -129,7 +128,7 @@ class LlamaSaver:
 
 async def _restore_slot(server: Server, name: str) -> int:
     number = _slot_of(name)
-    answer = await _ask(server, "POST", f"/slots/{number}?action=restore", {"filename": name})
+    answer = await requests.post(server, f"/slots/{number}?action=restore", {"filename": name})
     count = _count(answer, "n_restored")
     if count == 0:
         raise EngineError(f"the server restored nothing into slot {number}")
@@ -141,29 +140,6 @@ def _slot_of(name: str) -> int:
     if found is None:
         raise EngineError(f"{name} is no file of a slot")
     return int(found[1])
-
-
-async def _ask(server: Server, method: str, path: str, body: dict[str, object] | None = None) -> Any:
-    """Return what the server answers. No time limit of its own: whoever calls has one. Raises EngineError."""
-    try:
-        response = await server.client.request(
-            method,
-            server.base_url + path,
-            json=body,
-            headers=api_key.headers(server.key),
-            timeout=None,
-        )
-    except httpx.HTTPError as error:
-        raise EngineError(f"{path} was not answered: {type(error).__name__}") from error
-    try:
-        answer = response.json()
-    except ValueError:
-        answer = None
-    if response.is_success and answer is not None:
-        return answer
-    error_of = answer.get("error") if isinstance(answer, dict) else None
-    message = error_of.get("message") if isinstance(error_of, dict) else response.text[:200]
-    raise EngineError(f"{path} answers {response.status_code}: {message}")
 
 
 def _count(answer: Any, key: str) -> int:

@@ -77,7 +77,7 @@ async def test_each_slot_with_a_conversation_is_saved(tmp_path: Path) -> None:
         ),
         ((200, {"n_saved": 100, "n_written": 10**9}), "the server says it wrote 1000000000 bytes"),
         ((501, {"error": {"message": "not supported"}}), "answers 501: not supported"),
-        (0, "was not answered"),
+        (0, "got no answer"),
     ],
 )
 async def test_an_answer_is_not_believed_without_its_file(tmp_path: Path, answer: Any, said: str) -> None:
