@@ -92,6 +92,7 @@ def parse() -> argparse.Namespace:
     p.add_argument("--sleep-says", type=int, default=200, help="status of /sleep; not 200 = nothing is freed")
     p.add_argument("--sleep-lies", action="store_true", help="/sleep says yes and frees nothing")
     p.add_argument("--wake-says", type=int, default=200, help="status of /wake_up; not 200 = it sleeps on")
+    p.add_argument("--wake-takes", type=float, default=0.0, help="seconds before /wake_up is answered")
     p.add_argument("--job", type=float, default=0.0, help="seconds of work after each answer")
     p.add_argument("--ignore-term", action="store_true")
     p.add_argument(
@@ -288,6 +289,7 @@ class Connection:
         """Sleep or wake, as far as the script lets it."""
         sleeps = self.path.startswith("/sleep")
         status = ARGS.sleep_says if sleeps else ARGS.wake_says
+        watch_while(self.sock, 0.0 if sleeps else ARGS.wake_takes)
         if status == 200 and not (sleeps and ARGS.sleep_lies):
             POOL.clear()
             if not sleeps:

@@ -123,7 +123,7 @@ class Evictor:
             launch.stopping = True
             self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
             if action.sleep and not self._hands.hurry.is_set():
-                slept = await self._sleeping.sleep(launch)
+                slept = await self._sleep(launch)
                 if slept is not None:
                     return Outcome(slept, self._hands.clock() - began, launch=launch)
             event = await self._hands.end(
@@ -146,6 +146,15 @@ class Evictor:
             tasks.start_soon(self._hasten, tasks.cancel_scope)
             await self._hands.states.save(launch)
             tasks.cancel_scope.cancel()
+
+    async def _sleep(self, launch: Launch) -> Exited | None:
+        """Have it give its memory back; None = it is to be stopped, because it did not, or the user is in a hurry."""
+        slept: Exited | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hasten, tasks.cancel_scope)
+            slept = await self._sleeping.sleep(launch)
+            tasks.cancel_scope.cancel()
+        return slept
 
     def _used_since(self, action: Evict) -> bool:
         """Whether a model that is to go for being idle was used between the look and now: its time begins anew."""

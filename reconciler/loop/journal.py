@@ -129,10 +129,11 @@ class Journal:
         await self._event("load-failed", step.model, "LoadFailed", error)
         return wait
 
-    async def asleep(self, step: Evict, seconds: float, launch: Launch) -> None:
+    async def asleep(self, step: Evict, seconds: float, launch: Launch | None) -> None:
         """A model gave its memory back, and its process stays."""
-        log.info("sleeps", model=step.model, seconds=seconds, holds=size(launch.holds))
-        text = f"in {seconds:.1f} s, holds {size(launch.holds)}"
+        holds = size(launch.holds if launch is not None else None)
+        log.info("sleeps", model=step.model, seconds=seconds, holds=holds)
+        text = f"in {seconds:.1f} s, holds {holds}"
         await self._event("asleep", step.model, str(step.reason), text)
 
     async def ended_asleep(self, launch: Launch, error: str) -> None:

@@ -42,14 +42,6 @@ class LoadError(Exception):
     """The model did not become ready; the message says why."""
 
 
-class _WakeError(LoadError):
-    """A server that slept did not wake; its process is of no more use."""
-
-    def __init__(self, launch: Launch, text: str) -> None:
-        super().__init__(text)
-        self.launch = launch
-
-
 class Loader:
     """Starts models, one at a time (the state machine sees to that)."""
 
@@ -85,10 +77,14 @@ class Loader:
         self.patience = patience = Patience(model.load_timeout, self._hands.clock)
         try:
             with patience.scope:
-                launch = await (self._start(action, spec) if action.pid is None else self._wake(action, spec))
+                if action.pid is None:
+                    launch = await self._start(action, spec)
+                else:
+                    launch = self._asleep(
+                        action
+                    )  # known before anything can be given up: it is then to be ended
+                    await self._wake(launch, action, spec)
                 await self._watched(launch, spec, seen.append, patience)
-        except _WakeError as error:
-            launch, failure = error.launch, str(error)
         except (HostError, LoadError) as error:
             failure = str(error)
         except BaseException:
@@ -146,19 +142,22 @@ class Loader:
         self._hands.changed()
         return launch
 
-    async def _wake(self, action: Load, spec: LaunchSpec) -> Launch:
-        """Have the process that sleeps for a model take its memory again. Raises LoadError."""
+    def _asleep(self, action: Load) -> Launch:
+        """Return the process that sleeps for a model. Raises LoadError."""
         launch = self._hands.launches.find(action.pid or 0, action.started or 0)
         if launch is None or not launch.asleep:
             raise LoadError("its process does not sleep any more")
+        return launch
+
+    async def _wake(self, launch: Launch, action: Load, spec: LaunchSpec) -> None:
+        """Have a process that sleeps take its memory again. Raises LoadError."""
         launch.admitted = action.size
         try:
             await self._sleeping.wake(launch, spec)
         except EngineError as error:
             text = f"it could not be woken: {excerpt(str(error), secrets_of(spec))}"
-            raise _WakeError(launch, text) from error
+            raise LoadError(text) from error
         self._hands.changed()
-        return launch
 
     async def _watched(
         self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None], patience: Patience

@@ -431,7 +431,11 @@ class Loop:
     async def _after_evict(self, step: Evict, done: Done) -> None:
         if isinstance(done.event, machine.Aborted):
             await self._journal.given_up(step, done.error or "a request came first")
-        elif isinstance(done.event, machine.Exited) and done.launch is not None and done.launch.asleep:
+        elif (
+            isinstance(done.event, machine.Exited)
+            and step.sleep
+            and self._launches.find(step.pid, step.started)
+        ):
             await self._journal.asleep(step, done.seconds, done.launch)
         elif isinstance(done.event, machine.Exited):
             await self._journal.evicted(step, done.seconds)

@@ -76,6 +76,8 @@ def test_a_model_sleeps_is_woken_by_the_next_request_and_is_the_first_to_go(mana
     last = manager.log("evict", model="sleepy")[-1]
     assert (last["reason"], last["for_model"]) == ("MakeRoom", "third")
     assert last["why"] == "priority 500 = 500, asleep"
+    assert len(manager.log("sleeps", model="sleepy")) == 2
+    assert len(manager.log("evicted", model="sleepy")) == 1
     assert manager.model("other")["state"] == "ready"
     assert manager.model("sleepy")["state"] == "cold"
 
@@ -85,6 +87,7 @@ def test_one_that_gives_nothing_back_or_does_not_wake_is_ended(manager: Scripted
         "liar": manager.sleepy("liar", "--sleep-lies", hold=HOLD),
         "rude": manager.sleepy("rude", "--sleep-says", "500", hold=HOLD),
         "stiff": manager.sleepy("stiff", "--wake-says", "500", hold=HOLD),
+        "stuck": manager.sleepy("stuck", "--wake-takes", "99", hold=HOLD, timeouts={"load": 1.5}),
     }
     manager.write(models, memory=MEMORY)
     manager.start()
@@ -109,6 +112,14 @@ def test_one_that_gives_nothing_back_or_does_not_wake_is_ended(manager: Scripted
     answer = manager.ask("stiff")
     assert answer.status_code == 200
     assert answer.json()["pid"] != pid
+
+    pid = manager.ask("stuck").json()["pid"]
+    assert manager.ask("liar").status_code == 200
+    manager.wait_model("stuck", state="asleep", pid=pid)
+    refused = manager.ask("stuck")
+    assert refused.status_code == 502
+    assert "not ready within 1.5 s" in refused.json()["error"]["message"]
+    wait_for(lambda: not running(pid), SOON, "the end of one whose waking takes too long")
 
 
 def test_the_next_manager_adopts_what_sleeps_and_its_death_is_in_nobodys_way(
