@@ -16,7 +16,7 @@ from benchmarks import firehose, http_load, nginx, quick_engine, router
 from benchmarks.manager import manifest, running
 from benchmarks.report import Figure, progress
 from benchmarks.stats import in_ms, median, percentile
-from reconciler.engines.llama_settings import COMMON_ENV
+from reconciler.engines.llama.settings import COMMON_ENV
 from support import free_port
 from tiny_gguf import write_llama
 

@@ -1,7 +1,7 @@
 """How the threads of servers built on ggml wait for each other: the same for llama.cpp and its relatives."""
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import llama_settings
+from reconciler.engines.llama import settings as llama_settings
 
 
 def variables(spec: LaunchSpec) -> dict[str, str]:

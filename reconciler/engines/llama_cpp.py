@@ -9,24 +9,21 @@ import httpx
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import (
-    devices,
-    llama_errors,
-    llama_key,
-    llama_log,
-    llama_notes,
-    llama_preflight,
-    llama_routes,
-    llama_server,
-    llama_settings,
-    placeholders,
-)
+from reconciler.engines import devices, placeholders
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver
 from reconciler.engines.health import ask_health
-from reconciler.engines.llama_args import locks
-from reconciler.engines.llama_probe import call_once
-from reconciler.engines.llama_state import LlamaSaver
+from reconciler.engines.llama import errors as llama_errors
+from reconciler.engines.llama import key as llama_key
+from reconciler.engines.llama import log as llama_log
+from reconciler.engines.llama import notes as llama_notes
+from reconciler.engines.llama import preflight as llama_preflight
+from reconciler.engines.llama import routes as llama_routes
+from reconciler.engines.llama import server as llama_server
+from reconciler.engines.llama import settings as llama_settings
+from reconciler.engines.llama.args import locks
+from reconciler.engines.llama.probe import call_once
+from reconciler.engines.llama.state import LlamaSaver
 
 #: What we inherit of these would decide the server's memory, known neither to the estimate nor to the digest.
 #: A key of the user's for some server must not become one that this server asks for.

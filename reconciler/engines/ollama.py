@@ -9,19 +9,11 @@ import anyio
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
-from reconciler.engines import (
-    failures,
-    ggml_threads,
-    llama_log,
-    llama_settings,
-    ollama_size,
-    ollama_store,
-    programs,
-    refusals,
-    requests,
-)
+from reconciler.engines import failures, ggml_threads, ollama_size, ollama_store, programs, refusals, requests
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, EngineError, Finding, Readiness, Server, Sleeper
+from reconciler.engines.llama import log as llama_log
+from reconciler.engines.llama import settings as llama_settings
 from reconciler.engines.proof import Call, prove
 
 #: Seconds a load may take. Ollama gives a load up when the one who asked for it leaves.

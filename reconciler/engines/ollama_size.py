@@ -6,8 +6,10 @@ from pathlib import Path
 
 from reconciler.core.launch import LaunchSpec, LoadMode
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import llama_build, llama_estimate, ollama_store
-from reconciler.engines.llama_args import SettingsError, read_settings
+from reconciler.engines import ollama_store
+from reconciler.engines.llama import build as llama_build
+from reconciler.engines.llama import estimate as llama_estimate
+from reconciler.engines.llama.args import SettingsError, read_settings
 from reconciler.memory.gguf import WeightsError, find_weights
 
 

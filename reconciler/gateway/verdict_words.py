@@ -33,6 +33,7 @@ WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.REMOVED: "is being unloaded because it left the manifest",
         Reason.IDLE_EXPIRED: _LEAVING,
         Reason.TRANSIENT_DONE: _LEAVING,
+        Reason.RESTART_DUE: _AGAIN,
         Reason.SHUTDOWN: "is being stopped with everything else",
         Reason.DRIFTED: f"{_AGAIN}, with its new settings",
         Reason.DUPLICATE: f"{_AGAIN} once its second process is gone",

@@ -19,7 +19,7 @@ from tiny_gguf import write_llama
 
 ENGINE = registry.get("llama.cpp")
 BARE = LaunchSpec("m", "llama.cpp", weights="/w/m.gguf")
-EMBEDDED = (sys.executable, "-P", "-m", "reconciler.engines.llama_launcher")
+EMBEDDED = (sys.executable, "-P", "-m", "reconciler.engines.llama.launcher")
 OPTIONS = (
     "-fit",
     "off",
@@ -241,7 +241,7 @@ EXPLANATIONS = {
     "quantized V cache requires flash_attn": "flash attention",
     "ggml_vulkan: Device memory allocation failed: ErrorOutOfDeviceMemory": "GPU",
     "CUDA error: out of memory": "GPU",
-    "llama_launcher: unknown flag --x; the nearest is -s": "unknown flag --x",
+    "launcher: unknown flag --x; the nearest is -s": "unknown flag --x",
     "ModuleNotFoundError: No module named 'xllamacpp'": "xllamacpp is not installed",
 }
 

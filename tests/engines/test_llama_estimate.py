@@ -13,10 +13,12 @@ from random_gguf import RandomModel, write_random
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.memory import Estimate
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import llama_build, llama_projector, registry
-from reconciler.engines.llama_args import read_settings
-from reconciler.engines.llama_estimate import Place, Sized, size
-from reconciler.engines.llama_repack import types_for
+from reconciler.engines import registry
+from reconciler.engines.llama import build as llama_build
+from reconciler.engines.llama import projector as llama_projector
+from reconciler.engines.llama.args import read_settings
+from reconciler.engines.llama.estimate import Place, Sized, size
+from reconciler.engines.llama.repack import types_for
 from reconciler.memory.gguf import find_weights
 from tiny_gguf import write_llama
 

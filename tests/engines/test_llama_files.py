@@ -14,7 +14,7 @@ from golden_files import assert_golden
 from reconciler.core.launch import Batching, Device, LaunchSpec, LoadMode, LoraAdapter, Role, Sleep
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import registry
-from reconciler.engines.llama_server import weights_of
+from reconciler.engines.llama.server import weights_of
 from tiny_further import write_adapter, write_projector
 from tiny_gguf import write_llama
 
@@ -194,7 +194,7 @@ def test_the_wrong_file_is_refused_before_the_start(folder: Path, key: str) -> N
 
 
 def test_a_model_on_the_cpu_needs_no_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.engines.llama_build._GPUS", ("/dev/null",))
+    monkeypatch.setattr("reconciler.engines.llama.build._GPUS", ("/dev/null",))
     anywhere, cpu = preflight(folder), preflight(folder, device=Device(gpus=()))
     assert anywhere.steady is not None
     assert cpu.steady is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reconciler.engines import llama_fits
+from reconciler.engines.llama import fits as llama_fits
 from reconciler.memory.gguf import Header, Tensor
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.engines.llama_flags import FLAGS, FlagError, apply, parse, verify
+from reconciler.engines.llama.flags import FLAGS, FlagError, apply, parse, verify
 
 xllamacpp = pytest.importorskip("xllamacpp")
 

@@ -11,9 +11,10 @@ import pytest
 from random_gguf import RandomModel, write_random
 from raw_gguf import U32, RawTensor, scalar, string, whole
 from reconciler.core.launch import LaunchSpec, Role
-from reconciler.engines import llama_notes, registry
-from reconciler.engines.llama_args import read_settings
-from reconciler.engines.llama_server import Program
+from reconciler.engines import registry
+from reconciler.engines.llama import notes as llama_notes
+from reconciler.engines.llama.args import read_settings
+from reconciler.engines.llama.server import Program
 from reconciler.memory.gguf import Header, find_weights
 from reconciler.memory.gguf.quantisation import quantisation
 from reconciler.memory.gguf.types_table import BLOCKS

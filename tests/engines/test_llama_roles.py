@@ -6,7 +6,7 @@ import pytest
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.engines import registry
 from reconciler.engines.base import Readiness
-from reconciler.engines.llama_probe import call_once
+from reconciler.engines.llama.probe import call_once
 from reconciler.measure.calls import ask_model
 
 SERVED = {Role.CHAT, Role.COMPLETION, Role.VISION, Role.EMBEDDING, Role.RERANK}

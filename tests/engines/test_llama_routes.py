@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from reconciler.engines import llama_routes
+from reconciler.engines.llama import routes as llama_routes
 
 pytestmark = pytest.mark.anyio
 

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from random_gguf import RandomModel, write_random
 from reconciler.core.launch import LaunchSpec, LoraAdapter, Role
-from reconciler.engines import llama_server, llama_state
 from reconciler.engines.base import EngineError, Saved, Server
+from reconciler.engines.llama import server as llama_server
+from reconciler.engines.llama import state as llama_state
+from reconciler.engines.llama.state import LlamaSaver
+from reconciler.engines.llama.state_file import tokens_in
 from reconciler.engines.llama_cpp import ENGINE
-from reconciler.engines.llama_state import LlamaSaver
-from reconciler.engines.llama_state_file import tokens_in
 from scripted_server import Scripted, scripted
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,8 @@ from raw_gguf import RawTensor, string, whole
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.plan import plan
 from reconciler.core.types import Evict, Preflight, Reason
-from reconciler.engines import llama_library, registry
+from reconciler.engines import registry
+from reconciler.engines.llama import library as llama_library
 from reconciler.memory.gguf import find_weights
 from reconciler.memory.gguf.types_table import NAMES
 from tiny_gguf import write_llama
@@ -110,7 +111,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, folder: Path, data: bytes, versio
     """Have the embedded server be a library of these bytes."""
     (folder / "xllamacpp.abi3.so").write_bytes(data)
     monkeypatch.setattr(
-        "reconciler.engines.llama_library.importlib.util.find_spec",
+        "reconciler.engines.llama.library.importlib.util.find_spec",
         lambda _: SimpleNamespace(origin=str(folder / "__init__.py")),
     )
     monkeypatch.setattr(llama_library, "embedded_version", lambda: version)

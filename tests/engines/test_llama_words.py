@@ -7,8 +7,8 @@ import pytest
 
 from reconciler.core.launch import LaunchSpec, LoadMode
 from reconciler.engines import registry
-from reconciler.engines.llama_args import RefusedError, SettingsError, read_settings
-from reconciler.engines.llama_words import assignments, pairs, server_words
+from reconciler.engines.llama.args import RefusedError, SettingsError, read_settings
+from reconciler.engines.llama.words import assignments, pairs, server_words
 
 ENGINE = registry.get("llama.cpp")
 MIB = 1024 * 1024

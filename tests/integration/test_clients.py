@@ -42,7 +42,7 @@ LAUNCHER = [
     sys.executable,
     "-P",
     "-m",
-    "reconciler.engines.llama_launcher",
+    "reconciler.engines.llama.launcher",
     "--port",
     "${port}",
     "-c",

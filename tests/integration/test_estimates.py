@@ -11,8 +11,9 @@ from llama_measured import MIB, Outcome, measure
 from random_gguf import RandomModel, write_random
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.types import Reason
-from reconciler.engines import llama_build, registry
-from reconciler.engines.llama_estimate import Place
+from reconciler.engines import registry
+from reconciler.engines.llama import build as llama_build
+from reconciler.engines.llama.estimate import Place
 from support import free_port
 
 pytest.importorskip("xllamacpp")
@@ -44,7 +45,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def embedded_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(llama_build, "place", lambda settings, new: Place(cpu=True, new=new))
+    monkeypatch.setattr(llama_build, "place", lambda spec, settings, new: Place(cpu=True, new=new))
 
 
 @pytest.fixture(scope="module")

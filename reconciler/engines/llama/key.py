@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import api_key, llama_words
+from reconciler.engines import api_key
+from reconciler.engines.llama import words as llama_words
 from reconciler.memory.regular import read_regular
 
 #: Bytes of a file of keys that are read.

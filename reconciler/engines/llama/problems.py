@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import llama_fits, llama_library
-from reconciler.engines.llama_args import Settings
+from reconciler.engines.llama import fits as llama_fits
+from reconciler.engines.llama import library as llama_library
+from reconciler.engines.llama.args import Settings
 from reconciler.memory.gguf import Header, Weights, find_weights
 from reconciler.memory.gguf.kv import ELEMENT
 from reconciler.memory.gguf.shape import ShapeUnknown, read_shape

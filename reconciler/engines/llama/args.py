@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
-from reconciler.engines import llama_files, llama_settings, llama_values, llama_words
-from reconciler.engines.llama_switches import FALSE, TRUE, load_mode, switched
+from reconciler.engines.llama import files as llama_files
+from reconciler.engines.llama import settings as llama_settings
+from reconciler.engines.llama import values as llama_values
+from reconciler.engines.llama import words as llama_words
+from reconciler.engines.llama.switches import FALSE, TRUE, load_mode, switched
 from reconciler.memory.gguf.kv import ELEMENT
 
 #: A setting -> its flags and the variables that a `llama-server` reads for it, of any age.

@@ -5,16 +5,14 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import (
-    llama_build,
-    llama_estimate,
-    llama_notes,
-    llama_problems,
-    llama_server,
-    programs,
-)
-from reconciler.engines.llama_args import RefusedError, SettingsError, read_settings
-from reconciler.engines.llama_flags import FlagError, verify
+from reconciler.engines import programs
+from reconciler.engines.llama import build as llama_build
+from reconciler.engines.llama import estimate as llama_estimate
+from reconciler.engines.llama import notes as llama_notes
+from reconciler.engines.llama import problems as llama_problems
+from reconciler.engines.llama import server as llama_server
+from reconciler.engines.llama.args import RefusedError, SettingsError, read_settings
+from reconciler.engines.llama.flags import FlagError, verify
 from reconciler.memory.gguf import Weights, WeightsError, find_weights
 
 _NO_SERVER: Final = (

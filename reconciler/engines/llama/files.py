@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
-from reconciler.engines import llama_words
 from reconciler.engines.base import Finding
+from reconciler.engines.llama import words as llama_words
 
 LORA: Final = "--lora"
 SCALED_LORA: Final = "--lora-scaled"

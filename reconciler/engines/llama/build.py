@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import llama_server, programs
-from reconciler.engines.llama_args import Settings
-from reconciler.engines.llama_estimate import Place
+from reconciler.engines import programs
+from reconciler.engines.llama import server as llama_server
+from reconciler.engines.llama.args import Settings
+from reconciler.engines.llama.estimate import Place
 
 _GPUS: Final = ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/kfd", "/dev/dri/renderD128")
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from reconciler.engines.llama_server import embedded_version
+from reconciler.engines.llama.server import embedded_version
 from reconciler.memory.gguf import Header
 from reconciler.memory.gguf.cache import Stamp
 from reconciler.memory.gguf.types_table import NAMES, REMOVED

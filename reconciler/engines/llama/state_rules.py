@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
-from reconciler.engines import llama_server, llama_words, placeholders
-from reconciler.engines.llama_args import Settings, SettingsError, read_settings
-from reconciler.engines.llama_switches import FALSE
+from reconciler.engines import placeholders
+from reconciler.engines.llama import server as llama_server
+from reconciler.engines.llama import words as llama_words
+from reconciler.engines.llama.args import Settings, SettingsError, read_settings
+from reconciler.engines.llama.switches import FALSE
 from reconciler.memory.gguf import Header, WeightsError, find_weights
 from reconciler.memory.gguf.shape import ShapeUnknown, read_shape
 

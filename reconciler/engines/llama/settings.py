@@ -4,8 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from reconciler.core.launch import Batching, LaunchSpec, LoadMode, Role, Sleep
-from reconciler.engines import devices, llama_device, llama_files, llama_switches, llama_words
+from reconciler.engines import devices
 from reconciler.engines.base import Finding
+from reconciler.engines.llama import device as llama_device
+from reconciler.engines.llama import files as llama_files
+from reconciler.engines.llama import switches as llama_switches
+from reconciler.engines.llama import words as llama_words
 
 #: Settings that the manager needs to know, so they have keys of their own in the manifest.
 _OWNED: Final = {

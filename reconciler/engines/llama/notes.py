@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
-from reconciler.engines import llama_fits
-from reconciler.engines.llama_args import Settings
-from reconciler.engines.llama_server import Program, embedded_version
+from reconciler.engines.llama import fits as llama_fits
+from reconciler.engines.llama.args import Settings
+from reconciler.engines.llama.server import Program, embedded_version
 from reconciler.memory.gguf import Header, find_weights
 from reconciler.memory.gguf.quantisation import Quantisation, quantisation
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from reconciler.engines import llama_values
+from reconciler.engines.llama import values as llama_values
 from reconciler.memory.regular import read_regular
 
 #: Bytes of a chat template; the longest known ones have some 20 KiB.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
-from reconciler.engines.llama_flags import FLAGS, canonical
+from reconciler.engines.llama.flags import FLAGS, canonical
 
 #: Programs that start another one, which follows their own flags.
 _WRAPPERS: Final = frozenset(

@@ -7,9 +7,9 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from reconciler.engines import llama_setters as put
-from reconciler.engines import llama_values
-from reconciler.engines.llama_setters import Flag, Library, Params
+from reconciler.engines.llama import setters as put
+from reconciler.engines.llama import values as llama_values
+from reconciler.engines.llama.setters import Flag, Library, Params
 
 
 class FlagError(ValueError):

@@ -12,11 +12,11 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines import programs
-from reconciler.engines.llama_args import SettingsError, read_settings
+from reconciler.engines.llama.args import SettingsError, read_settings
 from reconciler.engines.placeholders import filled
 from reconciler.memory.gguf import WeightsError, find_weights
 
-_LAUNCHER: Final = "reconciler.engines.llama_launcher"
+_LAUNCHER: Final = "reconciler.engines.llama.launcher"
 _NAME: Final = "llama-server"
 #: Folders that are named by those who built what is in them: Homebrew's, and Nix's.
 _CELLAR: Final = re.compile(r"/Cellar/llama\.cpp/([^/]+)/")

@@ -9,8 +9,8 @@ from reconciler.engines.exits import explain_exit
 _KNOWN: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), sentence)
     for pattern, sentence in (
-        (r"llama_launcher: (unknown flag.*)", "{0}"),
-        (r"llama_launcher: (.* needs a value|.* takes no value|.*must be one of.*)", "bad command line: {0}"),
+        (r"launcher: (unknown flag.*)", "{0}"),
+        (r"launcher: (.* needs a value|.* takes no value|.*must be one of.*)", "bad command line: {0}"),
         (
             r'error while handling argument "--lora-scaled"|lora-scaled format',
             "this llama-server writes the scale of an adapter in another way: update it, or leave `scale` out",

@@ -12,11 +12,12 @@ import anyio
 import anyio.to_thread
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import llama_server, placeholders, requests
+from reconciler.engines import placeholders, requests
 from reconciler.engines.base import EngineError, Saved, Server
-from reconciler.engines.llama_args import SettingsError, read_settings
-from reconciler.engines.llama_state_file import tokens_in
-from reconciler.engines.llama_state_rules import depends_on, goes_back, why_not
+from reconciler.engines.llama import server as llama_server
+from reconciler.engines.llama.args import SettingsError, read_settings
+from reconciler.engines.llama.state_file import tokens_in
+from reconciler.engines.llama.state_rules import depends_on, goes_back, why_not
 
 #: The proof of readiness leaves fewer tokens than this in a slot, and they are not worth a file.
 LEAST_TOKENS: Final = 64

@@ -6,9 +6,9 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Estimate, MappedFile
-from reconciler.engines import llama_projector
-from reconciler.engines.llama_args import Settings
-from reconciler.engines.llama_compute import (
+from reconciler.engines.llama import projector as llama_projector
+from reconciler.engines.llama.args import Settings
+from reconciler.engines.llama.compute import (
     GPU_CONTEXT,
     LARGEST_VOCABULARY,
     Work,
@@ -16,8 +16,8 @@ from reconciler.engines.llama_compute import (
     fixed_bytes,
     unknown_compute_bytes,
 )
-from reconciler.engines.llama_repack import repacked_bytes
-from reconciler.engines.llama_settings import stated_context_bytes
+from reconciler.engines.llama.repack import repacked_bytes
+from reconciler.engines.llama.settings import stated_context_bytes
 from reconciler.memory.gguf import Array, Header, Weights, find_weights
 from reconciler.memory.gguf.kv import Cache, context_bytes, state_bytes
 from reconciler.memory.gguf.shape import ModelShape, ShapeUnknown, read_shape

@@ -1,4 +1,4 @@
-"""The embedded llama.cpp server: `python -m reconciler.engines.llama_launcher -m FILE --port N ...`.
+"""The embedded llama.cpp server: `python -m reconciler.engines.llama.launcher -m FILE --port N ...`.
 
 A process of its own around `xllamacpp.Server`, kept light so that a load is little more than the
 engine's own.
@@ -10,8 +10,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from reconciler.engines.llama_flags import FlagError, apply, parse
-from reconciler.engines.llama_setters import Library
+from reconciler.engines.llama.flags import FlagError, apply, parse
+from reconciler.engines.llama.setters import Library
 from reconciler.worker.nap import stay_awake
 
 #: At this level the log tells the size of each buffer while the model loads, in about 15 kB; it also tells some
@@ -25,12 +25,12 @@ def main(argv: Sequence[str]) -> int:
     # signals keep their default and end the process at once, in every state.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if slow := stay_awake("serves a language model"):
-        print(f"llama_launcher: {slow}", file=sys.stderr)  # noqa: T201
+        print(f"launcher: {slow}", file=sys.stderr)  # noqa: T201
     try:
         given = {name for flag, _ in parse(argv) for name in flag.names}
         return _serve(argv, given)
     except FlagError as error:
-        print(f"llama_launcher: {error}", file=sys.stderr)  # noqa: T201
+        print(f"launcher: {error}", file=sys.stderr)  # noqa: T201
         return 2
 
 
@@ -49,10 +49,10 @@ def _serve(argv: Sequence[str], given: set[str]) -> int:
     try:
         server = xllamacpp.Server(params)
     except RuntimeError as error:
-        print(f"llama_launcher: {error}: {params.model.path}", file=sys.stderr)  # noqa: T201
+        print(f"launcher: {error}: {params.model.path}", file=sys.stderr)  # noqa: T201
         return 1
     _set_verbosity(xllamacpp, usual)
-    print(f"llama_launcher: serving on {server.listening_address}", file=sys.stderr, flush=True)  # noqa: T201
+    print(f"launcher: serving on {server.listening_address}", file=sys.stderr, flush=True)  # noqa: T201
     while True:
         signal.pause()
 

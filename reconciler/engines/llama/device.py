@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import llama_words
 from reconciler.engines.base import Finding
+from reconciler.engines.llama import words as llama_words
 
 _LAYERS: Final = frozenset({"-ngl", "--gpu-layers", "--n-gpu-layers", "LLAMA_ARG_N_GPU_LAYERS"})
 _DEVICE: Final = frozenset({"-dev", "--device", "LLAMA_ARG_DEVICE"})
