@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+import anyio
+
 #: Seconds after which a client that met a full or slow queue may try again.
 RETRY_AFTER_SECONDS: Final = 5.0
 
@@ -43,6 +45,8 @@ class Endpoint:
     upstream_model: str | None = None
     #: Value of `Authorization` that its server asks for; None = it asks for none. Never shown, nor told to clients.
     authorization: str | None = field(default=None, repr=False)
+    #: Set when its process has ended; None = nobody watches it.
+    exited: anyio.Event | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

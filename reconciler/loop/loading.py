@@ -236,7 +236,8 @@ class Loader:
         engine = registry.get(spec.engine)
         key = launch.key = await anyio.to_thread.run_sync(engine.api_key, spec)
         authorization = None if key is None else api_key.bearer(key)
-        endpoint = Endpoint(launch.model, launch.base_url, engine.upstream_model(spec), authorization)
+        name = engine.upstream_model(spec)
+        endpoint = Endpoint(launch.model, launch.base_url, name, authorization, launch.exited)
         self._hands.launches.serve(launch)
         self._hands.book.open(endpoint, self._hands.clock())
 

@@ -4,15 +4,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+import anyio
 import httptools
 
 from reconciler.gateway.deadline import Deadline
-from reconciler.gateway.upstream.headers import Headers
+from reconciler.gateway.upstream.ending import Tail
+from reconciler.gateway.upstream.headers import Headers, first
 
 #: Bytes of an answer's head, and of what may follow its last chunk, at most.
 MAX_HEAD_BYTES: Final = 64 * 1024
 #: Bytes of the body held for a client that is slower than the engine; beyond, the engine is not read from.
 HELD_BYTES: Final = 256 * 1024
+#: Seconds after the end of a connection within which a process that has died is found to have: its sockets are closed
+#: just before its end is told.
+DEATH_SECONDS: Final = 0.25
 _FRAMED: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -41,7 +46,11 @@ class Incoming:
     error: Exception | None = None
     _limit: tuple[Deadline, float, Callable[[], None]] | None = None
     _headed = False
-    _to_the_end = False
+    #: The end of a body that has no length; None = it has one.
+    _tail: Tail | None = None
+    #: The engine has closed the connection, and that this was the end of the body is not sure yet.
+    _ended = False
+    _doubt: asyncio.Task[None] | None = None
     _head_bytes = 0
     #: Fed in a row without any of it being body.
     _idle_bytes = 0
@@ -49,9 +58,10 @@ class Incoming:
     _paused = False
     _waiter: asyncio.Future[None] | None = None
 
-    def __init__(self, method: str, flow: Callable[[bool], None]) -> None:
-        """`flow` is told to stop (False) or go on (True) reading from the engine."""
+    def __init__(self, method: str, flow: Callable[[bool], None], exited: anyio.Event | None = None) -> None:
+        """`flow` is told to stop (False) or go on (True) reading from the engine; `exited` tells of its death."""
         self.headers: Headers = []
+        self._exited = exited
         self._without_body = method == "HEAD"
         self._flow = flow
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
@@ -160,22 +170,51 @@ class Incoming:
     def release(self) -> None:
         """Let go of the parser, which holds this object: what is in no cycle needs no collector to go away."""
         self._parser = None
+        if self._doubt is not None:
+            self._doubt.cancel()
+            self._doubt = None
 
     def end(self) -> None:
-        """Take note that the engine closed the connection in an orderly way."""
+        """Take note that the engine closed the connection in an orderly way, or that the system did for a dead one."""
         if self.complete or self.error is not None:
             return
-        if self._headed and self._to_the_end:
-            self.complete = True
-            self._wake()
-        else:
+        tail = self._tail
+        if not self._headed or tail is None:
             what = "within its answer" if self.touched else "without an answer"
             self.fail(UpstreamError(f"it closed the connection {what}"))
+        elif tail.whole():
+            self._settle()
+        else:
+            self._ended = True
+            self._doubt = asyncio.get_running_loop().create_task(self._judge(tail))
+
+    def lost(self, error: UpstreamError, *, orderly: bool) -> None:
+        """Take note that there is no connection any more; after an orderly end that says nothing new."""
+        if not (orderly and self._ended):
+            self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """End the answer with `error`, after what is already here, unless it came whole."""
         if not self.complete and self.error is None:
             self.error = error
+            self._wake()
+
+    async def _judge(self, tail: Tail) -> None:
+        """Wait whether the process turns out to have died: the system closes the connections of a dead one."""
+        if self._exited is not None:
+            with anyio.move_on_after(DEATH_SECONDS):
+                await self._exited.wait()
+            if self._exited.is_set():
+                self.fail(UpstreamError("its process ended within its answer"))
+                return
+        if tail.cut():
+            self.fail(UpstreamError("it closed the connection within its answer"))
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self.error is None:
+            self.complete = True
             self._wake()
 
     # --- for the parser ---
@@ -205,8 +244,9 @@ class Incoming:
         check_framing(self.status, self.headers)
         self._headed = True
         self._head_bytes = 0
-        # Without either, the end of the connection is the end of the body.
-        self._to_the_end = not dict(self.headers).keys() & _FRAMED
+        if not dict(self.headers).keys() & _FRAMED:
+            # The end of the connection is the end of the body: what it says itself tells whether it is whole.
+            self._tail = Tail(first(self.headers, b"content-type"))
         if self._without_body:
             self.complete = True  # the parser waits for a body that a HEAD never gets: not reusable
 
@@ -215,6 +255,8 @@ class Incoming:
         if self._without_body:
             return
         self._parts.append(data)
+        if self._tail is not None:
+            self._tail.add(data)
         self._held += len(data)
         if self._held >= HELD_BYTES and not self._paused:
             self._paused = True

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Final, cast
 
+import anyio
+
 from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.upstream.answer import Incoming, UpstreamError
 from reconciler.gateway.upstream.headers import first
@@ -41,11 +43,11 @@ class Connection(asyncio.Protocol):
 
     # --- towards the pool ---
 
-    def begin(self, method: str) -> Incoming:
-        """Return what will be the answer to the request that is sent next."""
+    def begin(self, method: str, exited: anyio.Event | None = None) -> Incoming:
+        """Return what will be the answer to the request that is sent next; `exited` tells of the engine's death."""
         self.used += 1
         self._unsent = True
-        self.incoming = Incoming(method, self._flow)
+        self.incoming = Incoming(method, self._flow, exited)
         return self.incoming
 
     def send_at_once(self, head: bytes, body: Body) -> None:
@@ -127,7 +129,8 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self.deadline.close()
         if self.incoming is not None:
-            self.incoming.fail(UpstreamError(f"the connection broke: {exc or 'it was closed'}"))
+            broke = UpstreamError(f"the connection broke: {exc or 'it was closed'}")
+            self.incoming.lost(broke, orderly=exc is None and not self.aborted)
         self.resume_writing()
         self._lost(self)
 

@@ -126,7 +126,7 @@ class Exchange:
 
     async def _ask(self, outgoing: Outgoing, connection: Connection) -> Incoming:
         self._connection = connection
-        incoming = self._incoming = connection.begin(outgoing.method)
+        incoming = self._incoming = connection.begin(outgoing.method, self.endpoint.exited)
         if self._chunk is not None:
             incoming.limit(connection.deadline, self._chunk, self._no_more)
         self.sent = True
