@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from .errors import name_of, say
+from .errors import name_of, say, text_of
 
 #: Calls after which caches are emptied while work goes on, and the seconds between two times at least.
 EVERY_CALLS = 1000
@@ -38,7 +38,7 @@ class Caches:
 
     def failed(self, error: BaseException) -> None:
         """Make room after a call that ran out of memory."""
-        if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        if isinstance(error, MemoryError) or "out of memory" in text_of(error).lower():
             self.empty()
 
     def empty(self) -> None:
@@ -51,7 +51,7 @@ class Caches:
                 self._own()
             else:
                 _empty_torch()
-        except Exception as error:  # the user's code, or a driver's: no reason to stop serving
+        except BaseException as error:  # the user's code, or a driver's: no reason to stop serving
             say(f"worker: emptying the caches failed: {name_of(error)}")
 
 

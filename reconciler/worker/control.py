@@ -77,12 +77,12 @@ def _tiny(role: str, request: Request) -> Request | None:
             b"\r\n--x--",
         )
         return Request(
-            request.path, head + _silence() + tail, "multipart/form-data; boundary=x", request.gone
+            request.path, head + _silence() + tail, "multipart/form-data; boundary=x", request.gone, tiny=True
         )
     body = _TINY.get(role)
     if body is None:
         return None
-    return Request(request.path, json.dumps(body).encode(), "application/json", request.gone)
+    return Request(request.path, json.dumps(body).encode(), "application/json", request.gone, tiny=True)
 
 
 def _silence(samples: int = 8000, rate: int = 16_000) -> bytes:

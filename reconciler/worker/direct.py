@@ -52,7 +52,7 @@ class Direct:
             items, began = job.take(self._most), time.monotonic()
             try:
                 job.give(job.call(items))
-            except (Exception, SystemExit) as error:
+            except BaseException as error:  # the thread is a client's, who waits for an answer
                 job.fail(error)
                 self._called(began, error, len(items))
             else:

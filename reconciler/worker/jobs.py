@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Callable
 
-from .errors import GONE, Failed, Refused, name_of, say
+from .errors import GONE, Refused, told
 
 #: Seconds between two looks whether the client is still there.
 _LOOK = 0.25
+#: Pieces of a stream that are made before the first of them is fetched.
+_AHEAD = 64
 
 
 class Job:
@@ -30,7 +32,9 @@ class Job:
         """Make the call. Returns what it raised."""
         try:
             self.finish(self._call())
-        except (Exception, SystemExit) as error:
+        except (
+            BaseException
+        ) as error:  # signals are not told as exceptions here: each of them is the class's own
             self.fail(error)
             return error
         return None
@@ -56,48 +60,59 @@ class Job:
         return self._result
 
 
-def told(error: BaseException) -> BaseException:
-    """Return what a client is told of an exception, and write its traceback to the log unless it is ours."""
-    if isinstance(error, (Refused, Failed)):
-        return error
-    say("".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip())
-    return Failed(name_of(error))
-
-
 class Stream(Job):
-    """A call that hands over an iterator: its pieces arrive one by one."""
+    """A call that hands over an iterator: its pieces arrive one by one.
 
-    def __init__(self, call: Callable[[], Iterator[Any]]) -> None:
+    The class waits while `_AHEAD` of them are not fetched: what a client reads slowly is not collected here. Whoever
+    sends them gives up on a client that reads nothing at all. `most` pieces are made at most; None = all there are.
+    """
+
+    def __init__(self, call: Callable[[], Iterator[Any]], most: int | None = None) -> None:
         super().__init__(call)
-        self._pieces: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._most = most
+        self._pieces: queue.Queue[Any] = queue.Queue(_AHEAD)
 
     def perform(self) -> BaseException | None:
         """Make the call and hand over its pieces, until it ends or nobody wants them any more."""
-        iterator: Any = None
-        try:
-            iterator = self._call()
-            for piece in iterator:
-                if self.abandoned:
-                    break
-                self._pieces.put(piece)
-        except (Exception, SystemExit) as error:
-            self.fail(error)
-            return error
-        finally:
-            if self.abandoned and hasattr(iterator, "close"):
-                iterator.close()
-        self.finish(None)
-        return None
+        failure = self._run()
+        if failure is None:
+            self.finish(None)
+        else:
+            self.fail(failure)
+        return failure
 
     def finish(self, result: Any) -> None:
         """Say that there are no more pieces."""
         super().finish(result)
-        self._pieces.put(_END)
+        self._put(_END)
 
     def fail(self, error: BaseException) -> None:
         """Say that there are no more pieces, because of this."""
         super().fail(error)
-        self._pieces.put(_END)
+        self._put(_END)
+
+    def _run(self) -> BaseException | None:
+        try:
+            iterator = self._call()
+            try:
+                for piece in itertools.islice(iterator, self._most):
+                    if not self._put(piece):
+                        break
+            finally:
+                # One that has come to its end does nothing here; any other is told that it may put things away.
+                if hasattr(iterator, "close"):
+                    iterator.close()
+        except BaseException as error:
+            return error
+        return None
+
+    def _put(self, piece: Any) -> bool:
+        """Hand a piece over as soon as there is room. Returns whether anybody wants more."""
+        while not self.abandoned:
+            with suppress(queue.Full):
+                self._pieces.put(piece, timeout=_LOOK)
+                return not self.abandoned
+        return False
 
     def pieces(self, gone: Callable[[], bool]) -> Iterator[Any]:
         """Yield the pieces as they come. Raises what `result` raises."""

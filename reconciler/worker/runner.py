@@ -115,7 +115,7 @@ class Runner:
         began = time.monotonic()
         try:
             results = parts[0][0].call(items)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # signals are not told as exceptions here: it is the class's own
             self._called(began, error, len(items))
             if len(parts) == 1:
                 self._drop(parts[0][0], error)

@@ -6,19 +6,21 @@ import select
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from http import HTTPStatus
 from typing import Any
 
 from . import body, head
 from .control import Route, routes
-from .errors import GONE, Refused, body_of
-from .jobs import told
+from .errors import GONE, Refused, body_of, told
 from .service import Answer, Events, Reply, Request, Service, reply
 from .stats import Stats
 
 #: Seconds a connection may be silent, within a request or between two.
 _SILENT_SECONDS = 600.0
+#: Seconds a client may leave an event of a stream unread: the class waits for it, and others for the class.
+_UNREAD_SECONDS = 30.0
 _STATE = ("/save_state", "/load_state")
 
 
@@ -122,7 +124,7 @@ class Handler(socketserver.StreamRequestHandler):
             answer = self._answer(request, data)
             # What fails before the first event is an answer like any other.
             first = next(answer.pieces, b"") if isinstance(answer, Events) else b""
-        except Exception as error:  # one request's failure is told to its client, and ends nothing
+        except BaseException as error:  # one request's failure is told to its client, and ends nothing
             return self._send_error(told(error))
         return self._send_events(first, answer.pieces) if isinstance(answer, Events) else self._send(answer)
 
@@ -168,16 +170,20 @@ class Handler(socketserver.StreamRequestHandler):
         self.wfile.write(lines + answer.body)
         return answer.status
 
-    def _send_events(self, first: bytes, pieces: Iterator[bytes]) -> int:
+    def _send_events(self, first: bytes, pieces: Generator[bytes, None, None]) -> int:
         """Send events as they come."""
         self._keeps = self._keeps and self._chunked
         more = ("Transfer-Encoding: chunked",) if self._chunked else ()
         lines = self._head(200, "text/event-stream", "Cache-Control: no-cache", *more)
-        self.wfile.write(lines + self._chunk(first))
-        for piece in pieces:
-            self.wfile.write(self._chunk(piece))
+        # What is not taken in time ends the connection, and with it the generator and the work of the class.
+        self.connection.settimeout(_UNREAD_SECONDS)
+        with closing(pieces):
+            self.wfile.write(lines + self._chunk(first))
+            for piece in pieces:
+                self.wfile.write(self._chunk(piece))
         if self._chunked:
             self.wfile.write(b"0\r\n\r\n")
+        self.connection.settimeout(self.timeout)
         return 200
 
     def _head(self, status: int, content_type: str, *lines: str) -> bytes:

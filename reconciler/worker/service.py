@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Union
 
@@ -48,7 +48,7 @@ class Reply:
 class Events:
     """An answer in pieces, as server-sent events."""
 
-    pieces: Iterator[bytes]
+    pieces: Generator[bytes, None, None]
 
 
 Answer = Union[Reply, Events]
@@ -56,12 +56,13 @@ Answer = Union[Reply, Events]
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks. `gone` says whether it has left."""
+    """What a client asks. `gone` says whether it has left; `tiny`: the first piece of a text is all that is wanted."""
 
     path: str
     body: bytes
     content_type: str
     gone: Callable[[], bool]
+    tiny: bool = False
 
 
 class Service:
@@ -95,6 +96,10 @@ class Service:
         """Have `run` return after the call that is being made."""
         self._work.stop()
 
+    def close(self) -> None:
+        """Put away what calls were made with, after `run` and the last answer."""
+        self._coroutines.close()
+
     def has(self, name: str) -> bool:
         """Say whether the class has a method."""
         return name in self._methods
@@ -114,7 +119,8 @@ class Service:
 
     def stream(self, request: Request, name: str, argument: Any, options: Mapping[str, Any]) -> Iterator[Any]:
         """Call a method that may return text or an iterator; yield the pieces as they come."""
-        job = Stream(lambda: _pieces(self._resolved(name, (argument,), options)))
+        most = 1 if request.tiny else None
+        job = Stream(lambda: _pieces(self._resolved(name, (argument,), options)), most)
         self._work.submit(job)
         return job.pieces(request.gone)
 
@@ -157,12 +163,17 @@ def _pieces(result: Any) -> Iterator[Any]:
 def rows(name: str, result: Any, count: int) -> list[Any]:
     """Return a result as a list with one entry for each item. Raises Failed if there are fewer or more."""
     plain = result.tolist() if hasattr(result, "tolist") else result
+    wanted = f"a list of {count}, one for each item, is wanted"
+    if isinstance(plain, (str, bytes, bytearray, dict, set, frozenset)):
+        raise Failed(f"{name} returned a {type(plain).__name__}: {wanted}")
     try:
         found = list(plain)
-    except TypeError:
-        raise Failed(f"{name} returned {type(result).__name__}, not a list") from None
-    if isinstance(plain, (str, bytes, dict)) or len(found) != count:
-        raise Failed(f"{name} returned {len(found)} results for {count} items")
+    except TypeError as error:
+        if hasattr(plain, "__iter__"):
+            raise  # it can be gone through, but what it yields raised this: that is what has to be told
+        raise Failed(f"{name} returned a {type(plain).__name__}: {wanted}") from error
+    if len(found) != count:
+        raise Failed(f"{name} returned {len(found)} results for {count} items: {wanted}")
     return [row.tolist() if hasattr(row, "tolist") else row for row in found]
 
 

@@ -6,11 +6,12 @@ import base64
 import binascii
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from . import payload
-from .errors import Failed, Refused, body_of
+from .errors import Refused, body_of, told
+from .gathered import Gathered
 from .service import Answer, Events, Request, Service, reply
 
 _DONE = b"data: [DONE]\n\n"
@@ -27,15 +28,17 @@ class _Form:
             "model": service.name,
         }
 
-    def whole(self, message: dict[str, Any]) -> dict[str, Any]:
+    def whole(self, message: dict[str, Any], finish: str) -> dict[str, Any]:
         """Return a whole answer."""
-        choice = {"message": message} if self._chat else {"text": message["content"], "logprobs": None}
+        choice = {"message": message} if self._chat else {"text": message["content"] or "", "logprobs": None}
         kind = "chat.completion" if self._chat else "text_completion"
-        return {**self._head, "object": kind, "choices": [{"index": 0, **choice, "finish_reason": "stop"}]}
+        return {**self._head, "object": kind, "choices": [{"index": 0, **choice, "finish_reason": finish}]}
 
     def part(self, message: Mapping[str, Any], finish: str | None = None) -> bytes:
         """Return one event of a stream."""
-        choice = {"delta": message} if self._chat else {"text": message.get("content", ""), "logprobs": None}
+        choice = (
+            {"delta": message} if self._chat else {"text": message.get("content") or "", "logprobs": None}
+        )
         kind = "chat.completion.chunk" if self._chat else "text_completion"
         choices = [{"index": 0, **choice, "finish_reason": finish}]
         return _event({**self._head, "object": kind, "choices": choices})
@@ -80,42 +83,35 @@ def _answer(
         wants_usage = body.get("stream_options")
         counts = isinstance(wants_usage, dict) and wants_usage.get("include_usage") is True
         return Events(_events(service, request, form, pieces, given if counts else None))
-    message: dict[str, Any] = {"role": "assistant", "content": ""}
+    gathered = Gathered(name)
     for piece in pieces:
-        part = _message(name, piece)
-        message = {**message, **part, "content": message["content"] + (part.get("content") or "")}
-    usage = _usage(service, request, given, message["content"])
-    return reply({**form.whole(message), **({"usage": usage} if usage else {})})
+        gathered.add(piece)
+    usage = _usage(service, request, given, gathered.text)
+    whole = form.whole(gathered.message(), gathered.finish)
+    return reply({**whole, **({"usage": usage} if usage else {})})
 
 
 def _events(
     service: Service, request: Request, form: _Form, pieces: Iterator[Any], given: Any
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """Yield the events of a stream. What fails before the first piece is raised, what fails later is an event."""
-    name, text, begun = "chat" if service.role != "completion" else "complete", "", False
+    begun, counts = False, given is not None
+    gathered = Gathered("chat" if service.role != "completion" else "complete", keeps=counts)
     try:
         for piece in pieces:
-            part = _message(name, piece)
-            text += part.get("content") or ""
+            part = gathered.add(piece)
             yield form.part(part if begun else {"role": "assistant", **part})
             begun = True
-        yield form.part({}, finish="stop")
-        if given is not None and (usage := _usage(service, request, given, text)):
+        yield form.part({}, finish=gathered.finish)
+        if counts and (usage := _usage(service, request, given, gathered.text)):
             yield form.usage(usage)
         yield _DONE
-    except (Refused, Failed) as error:
+    except GeneratorExit:
+        raise  # nobody reads any more
+    except BaseException as error:
         if not begun:
             raise
-        yield _event(body_of(error)[1])
-
-
-def _message(name: str, piece: Any) -> dict[str, Any]:
-    """Return a piece as a message: text, or a dict of one (`content`, `tool_calls`)."""
-    if isinstance(piece, str):
-        return {"content": piece}
-    if isinstance(piece, dict):
-        return piece
-    raise Failed(f"{name} returned {type(piece).__name__}, not text")
+        yield _event(body_of(told(error))[1])
 
 
 def _usage(service: Service, request: Request, given: Any, answer: str) -> dict[str, int] | None:
