@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -107,7 +108,9 @@ class Journal:
         elif step.pid is not None:
             self._ledger.update(book.wished(entry))  # how long a load takes is another matter
         else:
-            self._ledger.update(book.loaded(entry, seconds, launch.build, launch.said, launch.weights))
+            known = book.loaded(entry, seconds, launch.build, launch.said, launch.weights)
+            # It may have died meanwhile, which was written down first: its next try is due when that says.
+            self._ledger.update(known if launch.exit is None else replace(known, retry_at=entry.retry_at))
         held = None if launch is None else launch.holds
         log.info(
             "loaded",

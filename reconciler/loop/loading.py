@@ -16,30 +16,22 @@ from reconciler.core.machine import Event, Failed, Ready
 from reconciler.core.memory import Said
 from reconciler.core.types import Load, ModelSpec
 from reconciler.engines import api_key, devices, registry
-from reconciler.engines.base import EngineError, Readiness
+from reconciler.engines.base import EngineError
 from reconciler.excerpt import excerpt, secrets_of
-from reconciler.host import HostError, PortOwner, Ports
+from reconciler.host import HostError, Ports
 from reconciler.leases import Endpoint
-from reconciler.loop.failures import describe
 from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.launches import Launch
+from reconciler.loop.readiness import BEFORE_READY, LoadError, explained, until_ready
 from reconciler.loop.signs import Patience
 from reconciler.loop.sleeping import Sleeping
 from reconciler.store import LaunchRecord, StoreError
 
-#: Pause between two readiness probes: a share of the time the load has taken so far, so that neither a model ready in
-#: 0.1 s nor one ready in a minute is kept waiting for more than that share of it.
-PROBE_SHARE: Final = 0.015
-PROBE_FIRST: Final = 0.005
-PROBE_CAP: Final = 0.25
-#: Seconds between two looks at who listens, for a server that does not answer on its port.
-PROOF_SECONDS: Final = 0.5
+#: Seconds a server has to answer one real call after its state could not be restored.
+ANSWER_SECONDS: Final = 10.0
+WHILE_RESTORED: Final = "the process ended while its state was restored"
 #: Lines of a log in which an engine may have said what its model took.
 SAID_LINES: Final = 2000
-
-
-class LoadError(Exception):
-    """The model did not become ready; the message says why."""
 
 
 class Loader:
@@ -91,10 +83,13 @@ class Loader:
             await self._undo(launch)
             raise
         else:
-            if not patience.scope.cancelled_caught and launch is not None:
-                await self._admit(launch, spec)
+            failure = ""
+            if patience.scope.cancelled_caught:
+                failure = await self._given_up(launch, spec, patience.over(seen[-1]))
+            elif launch is not None:
+                failure = await self._admit(launch, spec)
+            if not failure:
                 return Outcome(Ready(), self._hands.clock() - began, launch=launch)
-            failure = patience.over(seen[-1])
         finally:
             self.patience = None
             self._hands.tell(None)
@@ -162,63 +157,35 @@ class Loader:
     async def _watched(
         self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None], patience: Patience
     ) -> None:
-        """Do as `_until_ready` while `patience` looks for signs of life. Raises LoadError."""
+        """Do as `until_ready` while `patience` looks for signs of life. Raises LoadError."""
         failure: LoadError | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(patience.watch, launch, self._hands.host.logs.path(launch.model))
             try:
-                await self._until_ready(launch, spec, note)
+                await until_ready(self._hands, self.http, launch, spec, note)
             except LoadError as error:
                 failure = error
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
-    async def _until_ready(self, launch: Launch, spec: LaunchSpec, note: Callable[[str], None]) -> None:
-        """Return when the model answers on a port that is proved ours; `note` what each probe saw. Raises LoadError."""
-        engine = registry.get(spec.engine)
-        secrets = secrets_of(spec)
-        began = self._hands.clock()
-        prove_at = began + PROOF_SECONDS
-        elsewhere = ""
-        while True:
-            if launch.exit is not None:
-                ended, what = launch.exit, "the process ended before it was ready"
-                raise LoadError(
-                    await anyio.to_thread.run_sync(
-                        describe, spec, ended, self._hands.host.logs, launch.model, what
-                    )
-                )
-            probe = await engine.probe(spec, launch.base_url, self.http)
-            detail = excerpt(probe.detail, secrets)
-            if probe.readiness is Readiness.FAILED:
-                raise LoadError(f"the server will not become ready: {detail}")
-            note(elsewhere or detail or "it does not listen yet")
-            if probe.readiness is Readiness.READY or self._hands.clock() >= prove_at:
-                prove_at = self._hands.clock() + PROOF_SECONDS
-                proof = await anyio.to_thread.run_sync(
-                    self._hands.host.owns_port, launch.process, launch.id, launch.port
-                )
-                if proof.owner is PortOwner.STRANGER:
-                    raise LoadError(proof.message)
-                if probe.readiness is Readiness.READY and proof.owner is PortOwner.OURS:
-                    return
-                if proof.owner is PortOwner.OURS:
-                    launch.host = proof.host
-                elsewhere = proof.message if proof.owner is PortOwner.OTHER_PORT else ""
-            pause = (self._hands.clock() - began) * PROBE_SHARE
-            with anyio.move_on_after(min(PROBE_CAP, max(PROBE_FIRST, pause))):
-                await launch.exited.wait()
+    async def _given_up(self, launch: Launch | None, spec: LaunchSpec, why: str) -> str:
+        """Return why the time for a load was over, with what the log says of that."""
+        return why if launch is None else await explained(self._hands, launch, spec, why)
 
-    async def _admit(self, launch: Launch, spec: LaunchSpec) -> None:
-        """Open a model that answers: first to those who wait, then to the account.
+    async def _admit(self, launch: Launch, spec: LaunchSpec) -> str:
+        """Open a model that answers: first to those who wait, then to the account. Return why it cannot be, or "".
 
         Shielded: once requests are let in, giving up the load is too late; the plan evicts it in the ordinary way.
         """
         with anyio.CancelScope(shield=True):
-            launch.ready, launch.loaded_at = True, self._hands.clock()
-            await self._hands.states.restore(launch)
-            await self.serve(launch, spec)
+            launch.loaded_at = self._hands.clock()
+            try:
+                await self._restore(launch, spec)
+            except LoadError as error:
+                return str(error)
+            if not await self.serve(launch, spec):
+                return await explained(self._hands, launch, spec, BEFORE_READY)
             await self._hands.record(launch)
             await anyio.to_thread.run_sync(self._hands.host.serving, launch.process, launch.id)
             await self._hands.observer.measure(launch, self._hands.clock())
@@ -226,20 +193,43 @@ class Loader:
             if launch.committed_at_ready is None:  # one that was woken may have grown before it slept
                 launch.committed_at_ready = launch.committed
                 await self._hands.record(launch)
+        return ""
+
+    async def _restore(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Restore its state. Raises LoadError if the process did not survive that, or answers nobody any more.
+
+        The state is dropped then, and the next try starts cold. After a good restore nothing is asked: the answer to
+        a probe would take the place of what has just been restored.
+        """
+        cold = await self._hands.states.restore(launch)
+        if not cold and launch.exit is None:
+            return
+        with anyio.move_on_after(ANSWER_SECONDS):
+            await until_ready(self._hands, self.http, launch, spec, lambda _: None, WHILE_RESTORED)
+            return
+        why = f"it has not answered within {ANSWER_SECONDS:g} s after its state was not restored ({cold})"
+        raise LoadError(await explained(self._hands, launch, spec, why))
 
     def _heard(self, launch: Launch, spec: LaunchSpec) -> Said | None:
         """Return what the log says the model took. Blocks."""
         return registry.get(spec.engine).said("\n".join(self._hands.host.logs.tail(launch.model, SAID_LINES)))
 
-    async def serve(self, launch: Launch, spec: LaunchSpec) -> None:
-        """Send requests for a model to this launch from now on; first those that wait."""
+    async def serve(self, launch: Launch, spec: LaunchSpec) -> bool:
+        """Send requests for a model to this launch from now on, first those that wait; False = its process has ended.
+
+        Between that look and the opening nothing is awaited: nobody is sent to a process that is known to be gone.
+        """
         engine = registry.get(spec.engine)
         key = launch.key = await anyio.to_thread.run_sync(engine.api_key, spec)
         authorization = None if key is None else api_key.bearer(key)
         name = engine.upstream_model(spec)
         endpoint = Endpoint(launch.model, launch.base_url, name, authorization, launch.exited)
+        if launch.exit is not None:
+            return False
+        launch.ready = True
         self._hands.launches.serve(launch)
         self._hands.book.open(endpoint, self._hands.clock())
+        return True
 
     async def _undo(self, launch: Launch | None) -> Event:
         """End what a failed load has started. Shielded: a process half ended would be nobody's any more."""

@@ -161,13 +161,16 @@ class States:
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
-    async def restore(self, launch: Launch) -> None:
-        """Restore the state of a model that is ready and serves nobody yet. Never raises; bounded."""
+    async def restore(self, launch: Launch) -> str:
+        """Restore the state of a model that is ready and serves nobody yet. Never raises; bounded.
+
+        Return why it starts cold although something was tried, or "": then the process may not be well.
+        """
         model, spec = launch.model, launch.spec
         settings = self._settings.get(model)
         saver = self._saver(spec) if spec is not None else None
         if spec is None or settings is None or saver is None or await self._refused(launch, spec, saver):
-            return
+            return ""
         lent = self._lent.pop(model, None)
         why = ""
         if lent is not None and self._clock() - lent < SUSPECT_SECONDS:
@@ -178,6 +181,7 @@ class States:
             with anyio.move_on_after(TIDY_SECONDS):
                 await thread(self._discard, model)
             await self._say("cold-start", model, "ColdStart", f"cold start: {why}")
+        return why
 
     async def _restore(self, launch: Launch, spec: LaunchSpec, saver: Saver) -> None:
         began = self._clock()
