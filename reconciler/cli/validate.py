@@ -86,6 +86,10 @@ def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" =
     from reconciler.loop.preflights import examine
 
     manifest = applied.manifest
+    aliases: dict[str, list[str]] = {}
+    for alias, name in sorted(applied.routes.items()):
+        if alias != name:
+            aliases.setdefault(name, []).append(alias)
     models = []
     for spec in manifest.models:
         launch = applied.launches[spec.name]
@@ -103,7 +107,7 @@ def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" =
                 "peak_estimate": found.peak,
                 "problem": _problem(spec, found),
                 "notes": list(found.notes),
-                "aliases": sorted(a for a, name in applied.routes.items() if name == spec.name != a),
+                "aliases": aliases.get(spec.name, []),
             }
         )
     return {

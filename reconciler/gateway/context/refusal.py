@@ -25,7 +25,10 @@ def too_long(
     """
     asked = f"{answer} for the answer" if answer else "no room left for the answer"
     numbers = f"{prompt} in the prompt ({how}), {asked}"
-    advice = _advice(budget, prompt if likely is None else max(prompt, likely), answer)
+    guessed = likely is not None and likely > prompt
+    advice = _advice(budget, likely if guessed and likely is not None else prompt, answer)
+    if guessed:
+        advice = advice.replace("by at least", "by about").replace("tokens.", "tokens, as far as can be told.")
     text = f"{_first_words(path, budget, prompt, answer)} ({numbers}). {advice}"
     return ApiError(CODE, f"{text} {hint}".rstrip())
 
