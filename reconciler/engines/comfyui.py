@@ -84,12 +84,9 @@ class ComfyUI(Adapter):
     async def jobs(self, server: Server) -> int | None:
         """Return the prompts that run and that wait."""
         try:
-            queue = await _object(server, "/queue")
+            return await _prompts(server)
         except EngineError:
             return None
-        parts = [queue.get(name) for name in ("queue_running", "queue_pending")]
-        known = [len(part) for part in parts if isinstance(part, list)]
-        return sum(known) if known else None
 
 
 class FreeMemory(Sleeper):
@@ -101,8 +98,7 @@ class FreeMemory(Sleeper):
 
     async def sleep(self, server: Server) -> None:
         """Have models and results dropped. Raises EngineError where it works, refuses, or nothing comes back."""
-        queue = await _object(server, "/queue")
-        if queue.get("queue_running") or queue.get("queue_pending"):
+        if await _prompts(server):
             raise EngineError("it has prompts to work on: it gives memory back only between them")
         before = await _free(server)
         await requests.post(server, "/free", {"unload_models": True, "free_memory": True})
@@ -120,6 +116,16 @@ class FreeMemory(Sleeper):
 
     async def wake(self, server: Server) -> None:
         """Do nothing: the next prompt loads what it names."""
+
+
+async def _prompts(server: Server) -> int | None:
+    """Return the prompts that run and that wait; None = it does not say. Raises EngineError.
+
+    Its `/queue` lists them with all that is in them, which may be megabytes.
+    """
+    about = (await _object(server, "/prompt")).get("exec_info")
+    left = about.get("queue_remaining") if isinstance(about, dict) else None
+    return left if isinstance(left, int) and not isinstance(left, bool) and left >= 0 else None
 
 
 async def _free(server: Server) -> int:

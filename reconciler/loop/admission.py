@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import ModelSpec, Preflight
-from reconciler.engines import registry
 from reconciler.leases import Admission
+from reconciler.loop import careful
 from reconciler.manifest.applied import Applied, Gate, RequestLimits
 
 
@@ -51,4 +51,4 @@ def weight(spec: ModelSpec, preflight: Preflight | None) -> int | None:
 
 def _concurrency(launch: LaunchSpec, limits: RequestLimits) -> int | None:
     """Return the requests a model gets at once; None = any number."""
-    return limits.concurrency or registry.get(launch.engine).parallel(launch)
+    return limits.concurrency or careful.get(launch.engine).parallel(launch)

@@ -8,10 +8,10 @@ import httpx
 import structlog
 
 from reconciler.core.launch import LaunchSpec, launch_digest
-from reconciler.engines import registry
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import Host, PortOwner, StopError, Survivor
+from reconciler.loop import careful
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.store import AsyncStore
@@ -103,7 +103,7 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
     if launch.spec is None or launch.asleep:  # whether it can be woken is seen when it is needed
         return None
     with anyio.move_on_after(PROBE_SECONDS):
-        probe = await registry.get(launch.spec.engine).probe(launch.spec, launch.base_url, http)
+        probe = await careful.get(launch.spec.engine).probe(launch.spec, launch.base_url, http)
         detail = excerpt(probe.detail, secrets_of(launch.spec))
         return None if probe.readiness is Readiness.READY else f"it does not answer: {detail}"
     return f"it has not answered within {PROBE_SECONDS:g} s"

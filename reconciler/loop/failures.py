@@ -1,9 +1,9 @@
 """Why a launch failed, in one sentence that names the exit, what it means, and the process's own last line."""
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import registry
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import Exit, Logs
+from reconciler.loop import careful
 
 TAIL_LINES = 40
 #: What stands behind the names of program and level is all that a line says if it is at least this share of it.
@@ -18,7 +18,7 @@ def describe(spec: LaunchSpec | None, ended: Exit | None, logs: Logs, model: str
     if ended is not None:
         status = -ended.signal if ended.signal is not None else ended.code
     secrets = secrets_of(spec)
-    meaning = registry.get(spec.engine).explain("\n".join(tail), status) if spec is not None else None
+    meaning = careful.get(spec.engine).explain("\n".join(tail), status) if spec is not None else None
     if meaning:
         meaning = excerpt(meaning, secrets)
         parts.append(meaning)

@@ -6,14 +6,16 @@ import anyio
 import httpx
 import structlog
 
-from reconciler.engines import registry
 from reconciler.engines.base import Server
+from reconciler.loop import careful
 from reconciler.loop.hands import Hands
 from reconciler.loop.launches import Launch
 
 #: Seconds between two questions, and while a drain waits for the answer 0.
 PACE: Final = 1.0
 DRAIN_PACE: Final = 0.2
+#: Of a server that is slow to say it: how many times what the answer took passes until it is asked again, at least.
+SLOW_SHARE: Final = 9.0
 #: Seconds for one answer.
 ANSWER_SECONDS: Final = 2.0
 #: A server that says nothing for so long has, as far as anybody knows, nothing to do.
@@ -32,13 +34,15 @@ class Jobs:
         self._asking: set[str] = set()
         #: When each launch with jobs said how many.
         self._heard: dict[str, float] = {}
+        #: When each launch that is slow to answer is asked again.
+        self._next: dict[str, float] = {}
 
     async def run(self) -> None:
         """Ask all that have to be asked, over and over."""
         async with anyio.create_task_group() as tasks:
             while True:
                 for launch in self._hands.launches:
-                    if launch.id not in self._asking and self._hands.launches.serving(launch.model) is launch:
+                    if self._due(launch):
                         tasks.start_soon(self._ask_once, launch)
                 await anyio.sleep(PACE)
 
@@ -50,7 +54,7 @@ class Jobs:
 
     def has(self, launch: Launch) -> bool:
         """Return whether a server may go on working after its answers."""
-        return launch.spec is not None and registry.get(launch.spec.engine).has_jobs(launch.spec)
+        return launch.spec is not None and careful.get(launch.spec.engine).has_jobs(launch.spec)
 
     async def ask(self, launch: Launch) -> int:
         """Return how many jobs a server has now, as it says itself; where it says nothing, as many as it had."""
@@ -59,7 +63,7 @@ class Jobs:
         server = Server(launch.spec, launch.base_url, self._http, launch.key)
         count: int | None = None
         with anyio.move_on_after(ANSWER_SECONDS):
-            count = await registry.get(launch.spec.engine).jobs(server)
+            count = await careful.get(launch.spec.engine).jobs(server)
         if self._hands.launches.serving(launch.model) is not launch:
             return 0
         known, now = self._hands.book.works_on(launch.model), self._hands.clock()
@@ -75,11 +79,21 @@ class Jobs:
         self._hands.book.jobs(launch.model, count)
         return count
 
+    def _due(self, launch: Launch) -> bool:
+        """Whether a server is to be asked now: it serves, and is not asked already, nor was it slow a moment ago."""
+        if launch.id in self._asking or self._hands.launches.serving(launch.model) is not launch:
+            return False
+        return self._hands.clock() >= self._next.get(launch.id, float("-inf"))
+
     async def _ask_once(self, launch: Launch) -> None:
         self._asking.add(launch.id)
+        began = self._hands.clock()
         try:
             await self.ask(launch)
         finally:
             self._asking.discard(launch.id)
+            ended = self._hands.clock()
+            self._next[launch.id] = ended + (ended - began) * SLOW_SHARE
             if self._hands.launches.serving(launch.model) is not launch:
                 self._heard.pop(launch.id, None)
+                self._next.pop(launch.id, None)

@@ -15,11 +15,12 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Event, Failed, Ready
 from reconciler.core.memory import Said
 from reconciler.core.types import Load, ModelSpec
-from reconciler.engines import api_key, devices, registry
+from reconciler.engines import api_key, devices
 from reconciler.engines.base import EngineError
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import HostError, Ports
 from reconciler.leases import Endpoint
+from reconciler.loop import careful
 from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.launches import Launch
 from reconciler.loop.readiness import BEFORE_READY, LoadError, explained, until_ready
@@ -99,6 +100,11 @@ class Loader:
         port = await anyio.to_thread.run_sync(self.ports.allocate, self._hands.launches.ports, spec.port)
         if spec.port is not None and port != spec.port:
             raise LoadError(f"port {spec.port} is in use by another program")
+        saves = await anyio.to_thread.run_sync(self._hands.states.folder, spec)
+        try:
+            command = devices.on_device(careful.get(spec.engine).command(spec, port, saves), spec)
+        except EngineError as error:
+            raise LoadError(str(error)) from error
         launch_id = uuid.uuid4().hex
         created = time.time()
         record = LaunchRecord(
@@ -117,8 +123,6 @@ class Loader:
             await self._hands.store.put_launch(record)
         except StoreError as error:
             raise LoadError(str(error)) from error
-        saves = await anyio.to_thread.run_sync(self._hands.states.folder, spec)
-        command = devices.on_device(registry.get(spec.engine).command(spec, port, saves), spec)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):
             try:
@@ -212,14 +216,14 @@ class Loader:
 
     def _heard(self, launch: Launch, spec: LaunchSpec) -> Said | None:
         """Return what the log says the model took. Blocks."""
-        return registry.get(spec.engine).said("\n".join(self._hands.host.logs.tail(launch.model, SAID_LINES)))
+        return careful.get(spec.engine).said("\n".join(self._hands.host.logs.tail(launch.model, SAID_LINES)))
 
     async def serve(self, launch: Launch, spec: LaunchSpec) -> bool:
         """Send requests for a model to this launch from now on, first those that wait; False = its process has ended.
 
         Between that look and the opening nothing is awaited: nobody is sent to a process that is known to be gone.
         """
-        engine = registry.get(spec.engine)
+        engine = careful.get(spec.engine)
         key = launch.key = await anyio.to_thread.run_sync(engine.api_key, spec)
         authorization = None if key is None else api_key.bearer(key)
         name = engine.upstream_model(spec)

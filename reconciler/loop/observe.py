@@ -12,9 +12,10 @@ from reconciler.core import pressure
 from reconciler.core.account import breakdown, warm_together
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Memory, Watermarks
-from reconciler.core.types import Demand, Instance, Manifest, Observation, Preflight
+from reconciler.core.types import Demand, Instance, Manifest, Observation, Preflight, Reason
 from reconciler.host import Host, Ports, is_free, listeners
 from reconciler.leases import LeaseBook
+from reconciler.loop import careful
 from reconciler.loop.floor import FloorWatch
 from reconciler.loop.guarded import Guarded
 from reconciler.loop.launches import Launch, Launches, instance
@@ -229,7 +230,11 @@ def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Pref
     `owners` are the ports of our launches with the model each belongs to: a model's own old process gives its port
     back before the new one needs it, and so does every other process of ours that must make room first.
     """
-    result = examine(spec)
+    try:
+        result = examine(spec)
+    except Exception as error:  # an adapter that breaks its promise hinders its own models, and nobody else's
+        careful.get(spec.engine).note("preflight", error)
+        return Preflight(spec.model, reason=Reason.NOT_STARTABLE, message=careful.fault(error))
     if result.reason is not None:
         return result
     if spec.port is not None:

@@ -8,10 +8,10 @@ import anyio.to_thread
 import httpx
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.engines import registry
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import PortOwner, PortProof
+from reconciler.loop import careful
 from reconciler.loop.failures import describe
 from reconciler.loop.hands import Hands
 from reconciler.loop.launches import Launch
@@ -48,7 +48,7 @@ async def until_ready(
     while True:
         if launch.exit is not None:
             raise LoadError(await explained(hands, launch, spec, ended))
-        probe = await registry.get(spec.engine).probe(spec, launch.base_url, http)
+        probe = await careful.get(spec.engine).probe(spec, launch.base_url, http)
         detail = excerpt(probe.detail, secrets_of(spec))
         note(elsewhere or detail or "it does not listen yet")
         if probe.readiness is not Readiness.LOADING or hands.clock() >= prove_at:

@@ -10,9 +10,9 @@ import structlog
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Exited, expected
 from reconciler.core.words import size
-from reconciler.engines import registry
 from reconciler.engines.base import EngineError, Server
 from reconciler.excerpt import excerpt, secrets_of
+from reconciler.loop import careful
 from reconciler.loop.hands import Hands
 from reconciler.loop.launches import Launch
 
@@ -40,7 +40,7 @@ class Sleeping:
         Such settings are not asked again in this run. A server that sleeps is on record as that.
         """
         spec = launch.spec
-        sleeper = registry.get(spec.engine).sleeper(spec) if spec is not None else None
+        sleeper = careful.get(spec.engine).sleeper(spec) if spec is not None else None
         if spec is None or sleeper is None:
             self._vain(launch, "its engine cannot wake it")
             return None
@@ -92,8 +92,8 @@ class Sleeping:
         """
         launch.asleep, launch.spec = False, spec
         await self._hands.record(launch)
-        sleeper = registry.get(spec.engine).sleeper(spec)
+        sleeper = careful.get(spec.engine).sleeper(spec)
         if sleeper is None:
             raise EngineError("its engine cannot wake it")
-        launch.key = await anyio.to_thread.run_sync(registry.get(spec.engine).api_key, spec)
+        launch.key = await anyio.to_thread.run_sync(careful.get(spec.engine).api_key, spec)
         await sleeper.wake(Server(spec, launch.base_url, self._http, launch.key))

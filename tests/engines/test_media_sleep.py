@@ -32,7 +32,8 @@ async def serving(spec: LaunchSpec, routes: Routes) -> AsyncIterator[tuple[Scrip
 
 
 def queue(running: int, pending: int) -> Answer:
-    return 200, {"queue_running": [[0]] * running, "queue_pending": [[0]] * pending}
+    """What ComfyUI's `get_queue_info` says: the number of both."""
+    return 200, {"exec_info": {"queue_remaining": running + pending}}
 
 
 def stats(ram: int, vram: int = 0, kind: str = "mps") -> Answer:
@@ -43,14 +44,25 @@ def stats(ram: int, vram: int = 0, kind: str = "mps") -> Answer:
 async def test_prompts_that_run_and_wait_are_jobs_until_the_queue_is_empty() -> None:
     engine = registry.get("comfyui")
     answers = [queue(1, 3), queue(1, 2), queue(1, 0), queue(0, 0)]
-    async with serving(SPEC, {"GET /queue": answers}) as (_, server):
+    async with serving(SPEC, {"GET /prompt": answers}) as (_, server):
         assert engine.has_jobs(SPEC)
         assert [await engine.jobs(server) for _ in answers] == [4, 3, 1, 0]
 
 
-@pytest.mark.parametrize("answer", [500, 404, CUT, (200, []), (200, b"<html>"), (200, {"queue_running": 3})])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        500,
+        404,
+        CUT,
+        (200, []),
+        (200, b"<html>"),
+        (200, {"exec_info": {"queue_remaining": "3"}}),
+        (200, {"exec_info": []}),
+    ],
+)
 async def test_an_answer_that_says_no_number_is_no_number_of_jobs(answer: Answer) -> None:
-    async with serving(SPEC, {"GET /queue": [answer]}) as (_, server):
+    async with serving(SPEC, {"GET /prompt": [answer]}) as (_, server):
         assert await registry.get("comfyui").jobs(server) is None
 
 
@@ -71,13 +83,13 @@ async def test_comfyui_sleeps_when_its_memory_has_come_back_and_no_sooner() -> N
         stats(12 * GIB),
         stats(12 * GIB),
     ]
-    routes: Routes = {"GET /queue": [queue(0, 0)], "POST /free": [(200, b"")], "GET /system_stats": looks}
+    routes: Routes = {"GET /prompt": [queue(0, 0)], "POST /free": [(200, b"")], "GET /system_stats": looks}
     async with serving(SPEC, routes) as (script, server):
         await FreeMemory(patience=30, pause=0.001).sleep(server)
         assert script.bodies("POST /free") == [{"unload_models": True, "free_memory": True}]
         assert len(script.asked("GET /system_stats")) == len(looks)
         order = [request.route for request in script.requests]
-    assert order[:3] == ["GET /queue", "GET /system_stats", "POST /free"]
+    assert order[:3] == ["GET /prompt", "GET /system_stats", "POST /free"]
 
 
 async def test_memory_of_a_gpu_of_its_own_counts() -> None:
@@ -86,7 +98,7 @@ async def test_memory_of_a_gpu_of_its_own_counts() -> None:
         stats(4 * GIB, 14 * GIB, "cuda"),
         stats(4 * GIB, 14 * GIB, "cuda"),
     ]
-    routes: Routes = {"GET /queue": [queue(0, 0)], "POST /free": [200], "GET /system_stats": looks}
+    routes: Routes = {"GET /prompt": [queue(0, 0)], "POST /free": [200], "GET /system_stats": looks}
     async with serving(SPEC, routes) as (script, server):
         await FreeMemory(patience=30, pause=0.001).sleep(server)
         assert len(script.asked("GET /system_stats")) == len(looks)
@@ -94,7 +106,7 @@ async def test_memory_of_a_gpu_of_its_own_counts() -> None:
 
 async def test_memory_that_never_comes_back_is_said() -> None:
     looks: list[Answer] = [stats(4 * GIB), stats(4 * GIB + (1 << 20))]
-    routes: Routes = {"GET /queue": [queue(0, 0)], "POST /free": [200], "GET /system_stats": looks}
+    routes: Routes = {"GET /prompt": [queue(0, 0)], "POST /free": [200], "GET /system_stats": looks}
     async with serving(SPEC, routes) as (script, server):
         with pytest.raises(EngineError, match=r"in 0\.2 s none came back"):
             await FreeMemory(patience=0.2, pause=0.01).sleep(server)
@@ -103,13 +115,13 @@ async def test_memory_that_never_comes_back_is_said() -> None:
 
 async def test_memory_that_is_still_coming_back_at_the_end_of_patience_is_enough() -> None:
     growing: list[Answer] = [stats(4 * GIB), *(stats((5 + i) * GIB) for i in range(4000))]
-    routes: Routes = {"GET /queue": [queue(0, 0)], "POST /free": [200], "GET /system_stats": growing}
+    routes: Routes = {"GET /prompt": [queue(0, 0)], "POST /free": [200], "GET /system_stats": growing}
     async with serving(SPEC, routes) as (_, server):
         await FreeMemory(patience=0.2, pause=0.001).sleep(server)
 
 
 async def test_comfyui_is_not_asked_between_prompts() -> None:
-    async with serving(SPEC, {"GET /queue": [queue(0, 1)], "POST /free": [200]}) as (script, server):
+    async with serving(SPEC, {"GET /prompt": [queue(0, 1)], "POST /free": [200]}) as (script, server):
         with pytest.raises(EngineError, match="only between them"):
             await FreeMemory().sleep(server)
         assert script.asked("POST /free") == []
