@@ -11,7 +11,7 @@ from typing import Any
 
 from .device import device_name
 from .errors import EntryError
-from .methods import Method
+from .methods import METHODS, Method, signed
 from .settings import Settings
 
 #: Role -> the method it needs, and how that is written.
@@ -45,6 +45,7 @@ def import_class(entry: str, cwd: str) -> type:
                 f"there is no module {module_name} in {cwd}, nor in the packages of {sys.executable}"
             ) from error
         raise
+    # A module's own __getattr__ may raise, or make something of every name.
     found = getattr(module, class_name, None)
     if found is None:
         raise EntryError(f"{file_of(module)} has no class {class_name}")
@@ -92,4 +93,29 @@ def construct(cls: type, settings: Settings) -> Any:
         )
     if keywords["weights"] is None and "weights" in method.required:
         raise EntryError(f"{cls.__name__}.__init__ asks for weights, and the manifest states none")
-    return method(**method.choose(keywords))
+    model = method(**method.choose(keywords))
+    if not isinstance(model, cls):
+        kind = type(model).__name__
+        raise EntryError(f"{cls.__name__}() makes a {kind}: its __new__ has to return a {cls.__name__}")
+    return model
+
+
+def check_methods(model: Any) -> None:
+    """Raise EntryError for a method that cannot be called with the options it takes, since it does not tell them."""
+    for name in METHODS:
+        function = getattr(model, name, None)
+        if callable(function) and not signed(function):
+            raise EntryError(
+                f"{type(model).__name__}.{name} does not tell its parameters: write it with `def`"
+            )
+
+
+def check_state(cls: type, saves: str | None) -> None:
+    """Raise EntryError for a class that saves what it cannot read, or the other way round, where it is to save."""
+    names = ("save_state", "load_state")
+    there = [name for name in names if callable(getattr(cls, name, None))]
+    if saves is not None and len(there) == 1:
+        [missing] = set(names) - set(there)
+        raise EntryError(
+            f"{cls.__name__} has {there[0]} and no {missing}: with `state.save` it needs both, or neither"
+        )

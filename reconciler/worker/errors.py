@@ -11,6 +11,8 @@ from typing import Any
 #: itself is a whole sentence, anything that the user's own code raised is named after it.
 ENTRY_LINE = "worker: entry: "
 FAILED_LINE = "worker: failed: "
+#: What the first line of a log begins with: an interpreter that is none never writes it.
+LOADS_LINE = "worker: loads "
 
 
 #: What follows the traceback of a call that failed: whatever ends the process later, it was not that.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import platform
 import threading
 import time
-import traceback
 from collections.abc import Sequence
-from typing import Any
 
 from .device import limit_frameworks
-from .entry import check_role, construct, import_class
-from .errors import ENTRY_LINE, FAILED_LINE, EntryError, name_of, say
+from .entry import check_methods, check_role, check_state, construct, import_class
+from .errors import ENTRY_LINE, FAILED_LINE, LOADS_LINE, EntryError, name_of, say, trace_of
 from .nap import stay_awake
 from .server import Server
 from .service import Service
@@ -40,11 +39,11 @@ def main(argv: Sequence[str]) -> int:
         say(f"{ENTRY_LINE}its port {settings.port} cannot be opened: {error.strerror or error}")
         return 1
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    say(f"{LOADS_LINE}{settings.entry} with Python {platform.python_version()}")
     # Until the class is there, SIGTERM keeps its default: it ends the process at once, whatever library is loading.
-    model = _construct(settings)
-    if model is None:
+    service = _construct(settings, stats)
+    if service is None:
         return 1
-    service = Service(model, settings, stats)
 
     def stop() -> None:
         server.stopping = True
@@ -54,37 +53,40 @@ def main(argv: Sequence[str]) -> int:
     server.service = service
     say(f"worker: {settings.entry} serves {settings.role} on port {settings.port}")
     service.run()
-    return _end(server, model)
+    _end(server, service)
+    return 0
 
 
-def _construct(settings: Settings) -> Any:
-    """Return the constructed object, or None after saying why there is none."""
+def _construct(settings: Settings, stats: Stats) -> Service | None:
+    """Return the constructed object, ready to be asked, or None after saying why there is none."""
+    doing = "importing its module"
     try:
         cls = import_class(settings.entry, os.getcwd())
+        doing = "constructing its class"
         check_role(cls, settings.role)
+        check_state(cls, settings.saves)
         model = construct(cls, settings)
+        check_methods(model)
         limit_frameworks(settings.threads, settings.memory_limit)
+        return Service(model, settings, stats)
     except EntryError as error:
         if error.__cause__ is not None:
-            traceback.print_exception(type(error.__cause__), error.__cause__, error.__cause__.__traceback__)
+            say(trace_of(error.__cause__))
         say(f"{ENTRY_LINE}{error}")
-        return None
     except BaseException as error:  # sys.exit() in a module is a failure to load as well
-        traceback.print_exc()
-        say(f"{FAILED_LINE}{settings.entry}: {name_of(error)}")
-        return None
-    return model
+        say(trace_of(error))
+        say(f"{FAILED_LINE}{doing} failed: {settings.entry}: {name_of(error)}")
+    return None
 
 
-def _end(server: Server, model: Any) -> int:
+def _end(server: Server, service: Service) -> None:
     """Let the last answers be sent, and the class close what it has open."""
     until = time.monotonic() + _LAST_ANSWERS
     while server.stats.active and time.monotonic() < until:
         time.sleep(0.005)
-    close = getattr(model, "close", None)
-    if close is not None:
-        try:
+    try:
+        close = getattr(service.model, "close", None)
+        if close is not None:
             close()
-        except Exception:  # the process ends anyway
-            traceback.print_exc()
-    return 0
+    except BaseException as error:  # the process ends anyway
+        say(trace_of(error))

@@ -8,18 +8,10 @@ from typing import Any
 
 from . import multipart, payload
 from .errors import Failed, Refused
+from .results import kind_of, pictures, sound
 from .service import Reply, Request, Service, reply
 
 _TEXT = "text/plain; charset=utf-8"
-#: First bytes of a file -> what it is.
-_SOUNDS = (
-    (b"RIFF", "audio/wav"),
-    (b"OggS", "audio/ogg"),
-    (b"fLaC", "audio/flac"),
-    (b"ID3", "audio/mpeg"),
-    (b"\xff\xfb", "audio/mpeg"),
-    (b"\xff\xf3", "audio/mpeg"),
-)
 _MOST_IMAGES = 10
 _MOST_PIXELS = 8192
 
@@ -57,7 +49,8 @@ def _number(text: str) -> float:
 def _transcript(said: Any, form: str) -> Reply:
     found = {"text": said} if isinstance(said, str) else said
     if not isinstance(found, dict) or not isinstance(found.get("text"), str):
-        raise Failed(f"transcribe returned {type(said).__name__}, not a text or a dict with text")
+        what = "a dict without it" if isinstance(said, dict) else kind_of(said)
+        raise Failed(f"transcribe returned {what}: a text, or a dict with a text as `text`, is wanted")
     if form == "text":
         return Reply(f"{found['text']}\n".encode("utf-8", "replace"), _TEXT)
     return reply({"task": "transcribe", **found} if form == "verbose_json" else {"text": found["text"]})
@@ -67,17 +60,8 @@ def speech(service: Service, request: Request) -> Reply:
     """Answer with a text as sound."""
     body = payload.read_object(request)
     text = payload.text(body, "input")
-    sound = service.call(request, "speak", text, options=payload.options(body, "input"))
-    data = _bytes("speak", sound)
-    return Reply(
-        data, next((kind for head, kind in _SOUNDS if data.startswith(head)), "application/octet-stream")
-    )
-
-
-def _bytes(name: str, value: Any) -> bytes:
-    if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise Failed(f"{name} returned {type(value).__name__}, not bytes")
-    return bytes(value)
+    said = service.call(request, "speak", text, options=payload.options(body, "input"))
+    return Reply(*sound(said, body.get("response_format")))
 
 
 def generations(service: Service, request: Request) -> Reply:
@@ -88,21 +72,12 @@ def generations(service: Service, request: Request) -> Reply:
     if body.get("response_format") == "url":
         raise Refused("pictures are sent as b64_json: nothing is kept to be fetched", param="response_format")
     options = {**payload.options(body, "prompt", "n", "response_format"), **_size(body)}
-    pictures: list[bytes] = []
-    if service.method("image").takes("n"):
-        options["n"] = wanted
-        pictures = _pictures(service.call(request, "image", prompt, options=options))
-    while len(pictures) < wanted and "n" not in options:
-        pictures += _pictures(service.call(request, "image", prompt, options=options))
-    data = [{"b64_json": base64.b64encode(picture).decode()} for picture in pictures[:wanted]]
+    counts, found = service.method("image").takes("n"), list[bytes]()
+    while len(found) < wanted:
+        more = {"n": wanted - len(found)} if counts else {}
+        found += pictures(service.call(request, "image", prompt, options={**options, **more}))
+    data = [{"b64_json": base64.b64encode(picture).decode()} for picture in found[:wanted]]
     return reply({"created": int(time.time()), "data": data})
-
-
-def _pictures(result: Any) -> list[bytes]:
-    found = result if isinstance(result, (list, tuple)) else [result]
-    if not found:
-        raise Failed("image returned no picture")
-    return [_bytes("image", picture) for picture in found]
 
 
 def _size(body: dict[str, Any]) -> dict[str, int]:

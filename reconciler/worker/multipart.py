@@ -10,12 +10,16 @@ from .errors import Refused
 #: Parts of a form, and bytes of one part's head, at most.
 MOST_PARTS = 64
 MOST_HEAD = 8192
+#: Spaces behind a boundary at most, its line's end among them.
+_MOST_PADDING = 64
 _BOUNDARY = re.compile(
     r"""multipart/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([!#$%&'*+.^_`|~0-9A-Za-z:/=?()-]{1,70}))""",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"""[;\s]name=(?:"((?:[^"\\\r\n]|\\.)*)"|([^\s;"]+))""", re.IGNORECASE)
-_FILE = re.compile(r"""[;\s]filename=(?:"((?:[^"\\\r\n]|\\.)*)"|([^\s;"]+))""", re.IGNORECASE)
+#: One parameter of a header field, with what stands before it. What is within quotes belongs to the value.
+_PARAMETER = re.compile(
+    r"""\s*;\s*(?:([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=\s*(?:"((?:[^"\\\r\n]|\\.)*)"|([^\s;"]*)))?""",
+)
 
 
 class Part(NamedTuple):
@@ -32,24 +36,32 @@ def parse(content_type: str, body: bytes) -> list[Part]:
     if found is None:
         raise Refused("the body must be multipart/form-data with a boundary", 415)
     delimiter = b"--" + (found[1] or found[2]).encode("latin-1", "replace")
-    if not body.startswith(delimiter + b"\r\n"):
-        raise Refused("the form does not begin with its boundary")
-    parts: list[Part] = []
-    at = len(delimiter) + 2
     separator = b"\r\n" + delimiter
-    while True:
+    # What stands before the first boundary, an empty line as a rule, is for nobody (RFC 2046).
+    before = 0 if body.startswith(delimiter) else body.find(separator) + 2
+    if before == 1:
+        raise Refused("the form has no boundary")
+    parts: list[Part] = []
+    at = _next_part(body, before + len(delimiter))
+    while at is not None:
         end = body.find(separator, at)
         if end < 0:
             raise Refused("the form ends before its last boundary")
         if len(parts) == MOST_PARTS:
             raise Refused(f"the form has more than {MOST_PARTS} fields")
         parts.append(_part(body, at, end))
-        at = end + len(separator) + 2
-        after = body[at - 2 : at]
-        if after == b"--":
-            return parts
-        if after != b"\r\n":
-            raise Refused("a boundary of the form is followed by neither a line nor the end")
+        at = _next_part(body, end + len(separator))
+    return parts
+
+
+def _next_part(body: bytes, at: int) -> int | None:
+    """Return where a part begins behind the boundary that ends at `at`; None = it was the last one."""
+    if body.startswith(b"--", at):
+        return None
+    end = body.find(b"\r\n", at, at + _MOST_PADDING)
+    if end < 0 or body[at:end].strip(b" \t"):
+        raise Refused("a boundary of the form is followed by neither a line nor the end")
+    return end + 2
 
 
 def _part(body: bytes, start: int, end: int) -> Part:
@@ -61,16 +73,27 @@ def _part(body: bytes, start: int, end: int) -> Part:
         key, _, value = line.partition(":")
         if key.strip().lower() == "content-disposition":
             disposition = value.strip()
-    name = _NAME.search(disposition)
-    if not disposition.lower().startswith("form-data") or name is None:
+    kind, known = _parameters(disposition)
+    if kind != "form-data" or "name" not in known:
         raise Refused("a field of the form has no name")
-    file = _FILE.search(disposition)
-    return Part(_unquoted(name), None if file is None else _unquoted(file), body[head_end + 4 : end])
+    return Part(known["name"], known.get("filename"), body[head_end + 4 : end])
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    if found[1] is None:
-        return found[2]
-    plain = re.sub(r"\\(.)", r"\1", found[1])
+def _parameters(text: str) -> tuple[str, dict[str, str]]:
+    """Return a header field's first word, in lower case, and its parameters. Raises Refused."""
+    kind, semicolon, _ = text.partition(";")
+    at, found = len(kind), dict[str, str]()
+    while semicolon and text[at:].strip():
+        one = _PARAMETER.match(text, at)
+        if one is None:
+            raise Refused("a field of the form has a head that cannot be read")
+        if one[1] is not None:
+            found.setdefault(one[1].lower(), one[3] if one[2] is None else _unquoted(one[2]))
+        at = one.end()
+    return kind.strip().lower(), found
+
+
+def _unquoted(text: str) -> str:
+    plain = re.sub(r"\\(.)", r"\1", text)
     # How browsers write a quote or a line's end in a name.
     return plain.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")

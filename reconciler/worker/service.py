@@ -12,27 +12,10 @@ from .coroutines import Coroutines
 from .direct import Direct
 from .errors import Failed, Refused
 from .jobs import Batch, Job, Stream
-from .methods import Method
+from .methods import METHODS, Method
 from .runner import Runner
 from .settings import Settings
 from .stats import Stats
-
-#: Methods, and how many of their parameters are given by position.
-_METHODS = {
-    "chat": 1,
-    "complete": 1,
-    "embed": 1,
-    "rerank": 2,
-    "transcribe": 1,
-    "speak": 1,
-    "image": 1,
-    "classify": 1,
-    "infer": 1,
-    "save_state": 1,
-    "load_state": 1,
-    "probe": 0,
-    "count_tokens": 1,
-}
 
 
 @dataclass(frozen=True)
@@ -84,7 +67,7 @@ class Service:
         )
         self._methods = {
             name: Method(getattr(model, name), leading)
-            for name, leading in _METHODS.items()
+            for name, leading in METHODS.items()
             if callable(getattr(model, name, None))
         }
 

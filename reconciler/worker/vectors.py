@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import array
 import base64
+import math
 import sys
+from contextlib import suppress
 from typing import Any
 
 from . import payload
 from .errors import Failed, Refused
+from .results import kind_of, number
 from .service import Reply, Request, Service, reply
+
+_WANTED = "a list of finite numbers is wanted"
+_PLAIN = frozenset({float, int})
 
 
 def embeddings(service: Service, request: Request) -> Reply:
@@ -20,10 +26,10 @@ def embeddings(service: Service, request: Request) -> Reply:
     if form not in ("float", "base64"):
         raise Refused("encoding_format must be float or base64", param="encoding_format")
     options = payload.options(body, "input", "encoding_format")
-    vectors = service.batch(request, "embed", texts, options)
+    vectors = _same_length([_vector(row) for row in service.batch(request, "embed", texts, options)])
     data = [
         {"object": "embedding", "index": i, "embedding": _packed(vector) if form == "base64" else vector}
-        for i, vector in enumerate(map(_vector, vectors))
+        for i, vector in enumerate(vectors)
     ]
     tokens = service.count_tokens(request, texts) or 0
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
@@ -31,17 +37,33 @@ def embeddings(service: Service, request: Request) -> Reply:
 
 
 def _vector(row: Any) -> list[float]:
+    """Return a row as a vector. Raises Failed for anything else: a client would compute with it."""
     if not isinstance(row, (list, tuple)):
-        raise Failed(f"embed returned {type(row).__name__} where a vector belongs")
-    return list(row)
+        raise Failed(f"embed returned {kind_of(row)} for a text: {_WANTED}")
+    if not row:
+        raise Failed(f"embed returned an empty list for a text: {_WANTED}")
+    if _PLAIN.issuperset(map(type, row)):
+        # A sum is finite only if all that is in it is; one that is not may be of large numbers.
+        with suppress(OverflowError):
+            if math.isfinite(sum(row)):
+                return list(row)
+    return [number("embed", value, _WANTED) for value in row]
+
+
+def _same_length(vectors: list[list[float]]) -> list[list[float]]:
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise Failed(
+            f"embed returned vectors of {lengths[0]} and of {lengths[-1]} numbers: all must be as long"
+        )
+    return vectors
 
 
 def _packed(vector: list[float]) -> str:
     """Return a vector as base64 of little-endian 32-bit floats."""
-    try:
-        numbers = array.array("f", vector)
-    except (TypeError, OverflowError) as error:
-        raise Failed(f"embed returned no vector of numbers: {error}") from error
+    numbers = array.array("f", vector)
+    if not all(map(math.isfinite, numbers)):
+        raise Failed(f"embed returned a number that 32 bits cannot hold: {_WANTED}")
     if sys.byteorder == "big":
         numbers.byteswap()
     return base64.b64encode(numbers.tobytes()).decode()
@@ -78,13 +100,7 @@ def _documents(body: dict[str, Any]) -> list[str]:
 def _score(row: Any) -> float:
     if isinstance(row, (list, tuple)) and len(row) == 1:
         row = row[0]
-    try:
-        score = float(row)
-    except (TypeError, ValueError) as error:
-        raise Failed(f"rerank returned no number: {error}") from error
-    if score != score:
-        raise Failed("rerank returned NaN")
-    return score
+    return number("rerank", row, "a finite number for each document is wanted")
 
 
 def classify(service: Service, request: Request) -> Reply:
@@ -93,9 +109,15 @@ def classify(service: Service, request: Request) -> Reply:
     given = body.get("input")
     items = given if isinstance(given, list) else [given]
     if given is None or not items:
-        raise Refused("input must be one input or a list of inputs", param="input")
+        raise Refused("`input` must be one input or a list of inputs", param="input")
     results = service.batch(request, "classify", items, payload.options(body, "input"))
-    data = [
-        {"index": i, **(row if isinstance(row, dict) else {"label": row})} for i, row in enumerate(results)
-    ]
+    data = [{**_label(row), "index": i} for i, row in enumerate(results)]
     return reply({"object": "list", "model": service.name, "data": data})
+
+
+def _label(row: Any) -> dict[str, Any]:
+    if isinstance(row, dict):
+        return {"index": 0, **row}
+    if isinstance(row, (str, bool)):
+        return {"index": 0, "label": row}
+    return {"index": 0, "label": number("classify", row, "a label, or a dict, for each input is wanted")}

@@ -57,6 +57,14 @@ def test_what_httpx_writes_is_read(fields: list[tuple[str, bytes, str | None]], 
             b'--x\r\nContent-Disposition: form-data; name="a\\"b"; filename="\xc3\xbc %22.wav"\r\n\r\n\r\n--y\r\n--x--',
             [('a"b', 'ü ".wav', b"\r\n--y")],
         ),
+        (
+            KIND,
+            b'--x\r\nContent-Disposition: form-data; filename="a; name=z.wav"; name="file"\r\n\r\n1\r\n--x--',
+            [("file", "a; name=z.wav", b"1")],
+        ),
+        (KIND, b"for nobody\r\n--x \t\r\n" + HEAD + b"1\r\n--x--", [("a", None, b"1")]),
+        (KIND, b"\r\n--x\r\n" + HEAD + b"1\r\n--x--", [("a", None, b"1")]),
+        (KIND, b"--x\r\nContent-Disposition: form-data;name=a;\r\n\r\n1\r\n--x--", [("a", None, b"1")]),
     ],
 )
 def test_forms(kind: str, data: bytes, parts: list[tuple[str, str | None, bytes]]) -> None:
@@ -68,7 +76,11 @@ def test_forms(kind: str, data: bytes, parts: list[tuple[str, str | None, bytes]
     [
         ("application/json", b"{}", "multipart/form-data"),
         ("multipart/form-data", b"--x--", "with a boundary"),
-        (KIND, b"preamble\r\n--x\r\n" + HEAD + b"1\r\n--x--", "does not begin"),
+        (KIND, b"preamble --x\r\n" + HEAD + b"1", "has no boundary"),
+        (KIND, b"", "has no boundary"),
+        (KIND, b"--x" + b" " * 99 + b"\r\n" + HEAD + b"1\r\n--x--", "neither a line nor the end"),
+        (KIND, b'--x\r\nContent-Disposition: form-data; name="a\r\n\r\n1\r\n--x--', "cannot be read"),
+        (KIND, b"--x\r\nContent-Disposition: form-data; x=name=a\r\n\r\n1\r\n--x--", "no name"),
         (KIND, b"--x\r\n" + HEAD + b"1", "ends before"),
         (KIND, b"--x\r\n" + HEAD + b"1\r\n--xyz", "neither a line nor the end"),
         (KIND, b"--x\r\nContent-Disposition: form-data\r\n\r\n1\r\n--x--", "no name"),

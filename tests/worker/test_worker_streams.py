@@ -2,9 +2,7 @@
 
 import asyncio
 import socket
-import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -14,39 +12,11 @@ from reconciler.worker import server as server_module
 from reconciler.worker.errors import Failed
 from reconciler.worker.gathered import MOST, Gathered
 from reconciler.worker.jobs import _AHEAD
-from reconciler.worker.server import Server
-from reconciler.worker.service import Service
-from reconciler.worker.settings import Settings
-from reconciler.worker.stats import Stats
-from support import free_port, wait_for
+from support import wait_for
 from worker_process import SOON, events
+from worker_threads import serving
 
 ASKED = {"messages": [{"role": "user", "content": "a"}]}
-
-
-@contextmanager
-def serving(model: object, role: str = "chat") -> Iterator[httpx.Client]:
-    """Serve an object by threads of ours: no process, and its counters can be looked at."""
-    port = free_port()
-    stats = Stats()
-    server = Server(("127.0.0.1", port), role, 16, stats)
-    server.service = Service(model, Settings("m:M", port, role, "m"), stats)
-    threads = [
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True),
-        threading.Thread(target=server.service.run, daemon=True),
-    ]
-    for thread in threads:
-        thread.start()
-    url = f"http://127.0.0.1:{port}"
-    with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=SOON) as client:
-        yield client
-    server.service.stop()
-    server.shutdown()
-    server.server_close()
-    for thread in threads:
-        thread.join(SOON)
-        assert not thread.is_alive()
-    server.service.close()
 
 
 class Endless:
