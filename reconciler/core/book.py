@@ -11,8 +11,10 @@ from reconciler.core.words import times
 #: Wait before the second try after a failure; doubled each time up to the cap. Five starts in the first minute.
 BACKOFF_FIRST: Final = 2.0
 BACKOFF_CAP: Final = 300.0
-#: A model that served this long is healthy: what failed before is forgotten.
+#: A model that served this long, or answered so many requests, is healthy: what failed before is forgotten. One that
+#: dies of each first request answers none, and is tried more and more seldom.
 STABLE_SECONDS: Final = 60.0
+STABLE_ANSWERS: Final = 10
 #: How the error of a ready model begins that ended by itself.
 DIED: Final = "it died"
 
@@ -196,11 +198,20 @@ def failed(entry: LedgerEntry, error: str, now: float) -> LedgerEntry:
     return replace(entry, failures=failures, retry_at=now + wait, last_error=error)
 
 
-def crashed(entry: LedgerEntry, error: str, ran_seconds: float, now: float) -> LedgerEntry:
-    """Return the entry after a ready model died by itself: one that had been stable may come back at once."""
+def crashed(entry: LedgerEntry, error: str, ran_seconds: float, answered: int, now: float) -> LedgerEntry:
+    """Return the entry after a ready model died by itself: one that had been stable may come back at once.
+
+    One that was so only by its answers is counted from the beginning: its next try is near, but never at once, for
+    ten requests are quickly answered.
+    """
     if ran_seconds >= STABLE_SECONDS:
         return replace(entry, failures=0, retry_at=None, last_error=error)
-    return failed(entry, error, now)
+    return failed(replace(entry, failures=0) if answered >= STABLE_ANSWERS else entry, error, now)
+
+
+def cause(entry: LedgerEntry) -> str:
+    """Return the last error, for a sentence that begins with the `mishap`: that it died is said then."""
+    return entry.last_error.removeprefix(f"{DIED}: ")
 
 
 def mishap(entry: LedgerEntry) -> str:
@@ -208,9 +219,9 @@ def mishap(entry: LedgerEntry) -> str:
     return f"{'died' if entry.last_error.startswith(DIED) else 'failed'} {times(entry.failures)}"
 
 
-def stable(entry: LedgerEntry, ran_seconds: float) -> LedgerEntry:
-    """Return the entry with its failures forgotten once the model has run long enough."""
-    if entry.failures == 0 or ran_seconds < STABLE_SECONDS:
+def stable(entry: LedgerEntry, ran_seconds: float, answered: int) -> LedgerEntry:
+    """Return the entry with its failures forgotten once the model has run long enough, or answered enough."""
+    if entry.failures == 0 or (ran_seconds < STABLE_SECONDS and answered < STABLE_ANSWERS):
         return entry
     return replace(entry, failures=0, retry_at=None)
 
@@ -221,5 +232,10 @@ def forgotten(entry: LedgerEntry) -> LedgerEntry:
 
 
 def wished(entry: LedgerEntry) -> LedgerEntry:
-    """Return the entry after a person asked for the model: the next try is due now, the count stays."""
+    """Return the entry after a person asked for the model: the next try is due now, and is counted as the first."""
+    return replace(entry, failures=0, retry_at=None)
+
+
+def woken(entry: LedgerEntry) -> LedgerEntry:
+    """Return the entry after a process that slept took its memory again: how long a load takes is another matter."""
     return replace(entry, retry_at=None)

@@ -257,7 +257,7 @@ def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Sel
     if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
         return row.preflight.message or str(row.preflight.reason)
     if block.reason is Reason.BACKING_OFF and row.entry is not None:
-        return f"{book.mishap(row.entry)}, tries again in {span(retry_in or 0.0)}: {row.entry.last_error}"
+        return f"{book.mishap(row.entry)}, tries again in {span(retry_in or 0.0)}: {book.cause(row.entry)}"
     short = f"{size_text(block.short)} short" if block.short else "room is kept for a request that waits"
     if block.held:
         return f"{short} until the lease on {' and on '.join(block.held)} ends"

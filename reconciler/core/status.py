@@ -19,7 +19,6 @@ from reconciler.core.types import (
     World,
 )
 from reconciler.core.words import size as size_text
-from reconciler.core.words import times
 
 
 class Truth(StrEnum):
@@ -174,7 +173,7 @@ def _degraded(
     if instance is not None and (text := _cut_short(preflight, entry)):
         return [("Degraded", Truth.TRUE, "ContextShrunk", text)]
     if entry is not None and entry.failures > 0:
-        return [("Degraded", Truth.TRUE, "Failing", f"failed {times(entry.failures)}: {entry.last_error}")]
+        return [("Degraded", Truth.TRUE, "Failing", f"{book.mishap(entry)}: {book.cause(entry)}")]
     return []
 
 

@@ -33,6 +33,8 @@ AGAIN_SECONDS: Final = 1.0
 #: Seconds between two looks whether an engine that is not there was found to be gone, and how many looks.
 MISSED_SECONDS: Final = 0.05
 MISSED_LOOKS: Final = 20
+#: From this status on an engine says that it is at fault itself.
+BROKEN: Final = 500
 WAITED_HEADER: Final = b"x-reconciler-waited"
 WAITED_FOR_HEADER: Final = b"x-reconciler-waited-for"
 _LIMITS: Final = RequestLimits()
@@ -167,9 +169,14 @@ class Task:
         self._exchange = exchange = self.pool.exchange(
             lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=self.cut
         )
+        lease.failed = True
         try:
             async with exchange as incoming:
+                lease.failed = incoming.status >= BROKEN
                 await self.reply.relay(incoming, self.extra, through)
+        except UpstreamError:
+            lease.failed = True
+            raise
         finally:
             self._exchange = None
 

@@ -151,7 +151,7 @@ class LeaseBook:
         if page.endpoint != endpoint:
             _cut_leases(page)
             page.endpoint, page.run = endpoint, page.run + 1
-            page.last_used, page.served = now, 0
+            page.last_used, page.served, page.answered = now, 0, 0
         page.sealed = False
         self._serving(page, now)
 
@@ -263,6 +263,11 @@ class LeaseBook:
         """Return the number of leases and holds ended since the model was opened."""
         page = self._scheduler.pages.get(model)
         return page.served if page else 0
+
+    def answered(self, model: str) -> int:
+        """Return the number of requests that were answered since the model was opened, cut and failed ones left out."""
+        page = self._scheduler.pages.get(model)
+        return page.answered if page else 0
 
     def _forget(self, page: Page) -> None:
         """Drop the page of a model that left the manifest, once nothing is written on it."""

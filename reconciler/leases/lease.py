@@ -77,6 +77,8 @@ class Lease:
     #: Which opening of the model it belongs to.
     run: int = 0
     priority: int = 500
+    #: Its holder got no answer: the server failed.
+    failed: bool = False
 
     def hush(self) -> None:
         """Make it a quiet lease: its place is free for others. Nothing happens if it is one, or has ended."""

@@ -104,6 +104,8 @@ class Page:
     idle: anyio.Event | None = None
     last_used: float | None = None
     served: int = 0
+    #: Of those, the requests that its server answered.
+    answered: int = 0
     dismissed: bool = False
     #: Jobs its engine says it works on.
     jobs: int = 0

@@ -135,6 +135,7 @@ class Scheduler(Pages):
         if lease.run == page.run:
             page.last_used = self.clock()
             page.served += 1
+            page.answered += not (lease.failed or lease.cut.is_set())
         if not page.active:
             for gate in page.gates:
                 gate.inside.discard(page.name)

@@ -29,11 +29,16 @@ async def take_deaths(
         if launch.exit is None or launch.stopping or launch.broken or not (launch.ready or launch.asleep):
             continue
         slept, launch.ready, launch.asleep = launch.asleep, False, False
+        answered = 0
         if launches.serving(launch.model) is launch:
+            answered = book.answered(launch.model)
             book.close(launch.model)
             launches.unserve(launch)
         error, rest = await anyio.to_thread.run_sync(_autopsy, host, launch)
-        await (journal.ended_asleep(launch, error) if slept else journal.crashed(launch, error, now))
+        if slept:
+            await journal.ended_asleep(launch, error)
+        else:
+            await journal.crashed(launch, error, answered, now)
         if rest:
             launch.broken = True
         else:

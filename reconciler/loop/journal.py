@@ -106,7 +106,7 @@ class Journal:
         if launch is None:
             self._ledger.update(book.loaded(entry, seconds))
         elif step.pid is not None:
-            self._ledger.update(book.wished(entry))  # how long a load takes is another matter
+            self._ledger.update(book.woken(entry))
         else:
             known = book.loaded(entry, seconds, launch.build, launch.said, launch.weights)
             # It may have died meanwhile, which was written down first: its next try is due when that says.
@@ -165,10 +165,11 @@ class Journal:
         log.info("lease over", model=hold.model, owner=hold.owner, why=hold.ended)
         await self._event("lease-over", hold.model, "LeaseOver", f"{hold.owner}: {hold.ended}")
 
-    async def crashed(self, launch: Launch, error: str, now: float) -> None:
-        """A ready model died by itself."""
+    async def crashed(self, launch: Launch, error: str, answered: int, now: float) -> None:
+        """A ready model died by itself, which had answered so many requests."""
         ran = now - launch.loaded_at
         entry = self._ledger.entry(launch.model, launch.digest)
-        self._ledger.update(book.crashed(entry, error, ran, now))
-        log.error("model died", model=launch.model, pid=launch.process.pid, after=f"{ran:.1f} s", error=error)
+        self._ledger.update(book.crashed(entry, error, ran, answered, now))
+        facts = {"pid": launch.process.pid, "after": f"{ran:.1f} s", "answered": answered}
+        log.error("model died", model=launch.model, **facts, error=error)
         await self._event("crashed", launch.model, "Crashed", error)

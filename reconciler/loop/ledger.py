@@ -37,14 +37,17 @@ class Ledger:
         """Replace what is known of a launch; `flush` writes it."""
         self._entries[entry.model, entry.digest] = entry
 
-    def measure(self, instances: Iterable[Instance], now: float) -> None:
-        """Take over what running models hold now, and forget the failures of those that have proved stable."""
+    def measure(self, instances: Iterable[Instance], answered: Callable[[str], int], now: float) -> None:
+        """Take over what running models hold now, and forget the failures of those that have proved stable.
+
+        `answered` tells how many requests a model has answered since it was opened.
+        """
         for instance in instances:
             if instance.broken:
                 continue
             entry = book.measured(self.entry(instance.model, instance.digest), instance)
             if instance.ready:
-                entry = book.stable(entry, now - instance.loaded_at)
+                entry = book.stable(entry, now - instance.loaded_at, answered(instance.model))
             if entry != self._entries.get((entry.model, entry.digest)):
                 self.update(entry)
 
