@@ -9,6 +9,8 @@ from reconciler.engines.exits import explain_exit
 #: A pattern and the sentence it stands for; `{0}` is its first group.
 Known = tuple[re.Pattern[str], str]
 
+_FILE: Final = re.compile(r'(?:^|\s)(File "[^"]+", line \d+)')
+
 
 def known(*pairs: tuple[str, str]) -> tuple[Known, ...]:
     """Return patterns ready to be searched for, in the order they are given: the more specific first."""
@@ -25,7 +27,7 @@ COMMON: Final = known(
         "the GPU has not enough memory: lower the context, or give the model another device",
     ),
     (
-        r"std::bad_alloc|cannot allocate memory|DefaultCPUAllocator: [^\n]*memory|\bMemoryError\b",
+        r"std::bad_alloc|cannot allocate memory|DefaultCPUAllocator: [^\n]*memory|(?m:(?:^|[\s.])MemoryError(?::|$))",
         "there was not enough memory",
     ),
     (r"address already in use|\[Errno (?:48|98)\]", "its port is taken by another process"),
@@ -59,13 +61,35 @@ COMMON: Final = known(
 )
 
 
+def without_source(log: str) -> str:
+    """Return a log without the lines of programs that tracebacks quote: what they name need not have happened.
+
+    They stand below the line of their file and further in, behind the same prefix if the log has one.
+
+    >>> without_source('  File "a.py", line 3, in f\\n    except MemoryError:\\nKeyError: 1')
+    '  File "a.py", line 3, in f\\nKeyError: 1'
+    """
+    kept: list[str] = []
+    column: int | None = None
+    for line in log.split("\n"):
+        if found := _FILE.search(line):
+            column = found.start(1)
+        elif column is not None:
+            if line[column : column + 2] == "  ":
+                continue
+            column = None
+        kept.append(line)
+    return "\n".join(kept)
+
+
 def explain(log_tail: str, exit_status: int | None, own: Iterable[Known] = ()) -> str | None:
     """Return one sentence on a failure, or None if neither log nor exit status say anything known.
 
     `own` are an adapter's patterns: they come before those that all share.
     """
+    said = without_source(log_tail)
     for pattern, sentence in (*own, *COMMON):
-        if found := pattern.search(log_tail):
+        if found := pattern.search(said):
             groups = [group for group in found.groups() if group]
             return sentence.format(*groups) if groups or "{" not in sentence else sentence.format(found[0])
     return explain_exit(exit_status)

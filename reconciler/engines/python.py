@@ -8,7 +8,7 @@ from typing import Final
 import reconciler
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import devices, failures, python_entry, python_env, refusals
+from reconciler.engines import devices, python_entry, python_env, python_words, refusals
 from reconciler.engines.adapter import OFFLINE, Adapter
 from reconciler.engines.base import Command, Finding, Saver
 from reconciler.engines.proof import Call
@@ -17,8 +17,6 @@ from reconciler.engines.weights import look_at
 
 #: A file, not a module: nothing of ours can be imported where it runs.
 WORKER: Final = Path(reconciler.__file__).with_name("worker") / "__main__.py"
-_ENTRY_LINE: Final = "worker: entry: "
-_FAILED_LINE: Final = "worker: failed: "
 #: What the worker is written for.
 _OLDEST: Final = (3, 9)
 #: Roles whose requests are put together.
@@ -43,6 +41,7 @@ class PythonEngine(Adapter):
     roles = frozenset(Role)
     takes_limit = True
     weights = False
+    uses = frozenset({"batch", "context.max_tokens", "context.slots", "device.threads", "entry", "python"})
     #: The worker itself knows the smallest piece of work of its class.
     calls: Mapping[Role, Call] = {role: Call("/probe") for role in Role}
     routes: Mapping[Role, frozenset[str]] = {
@@ -84,15 +83,8 @@ class PythonEngine(Adapter):
         """Yield a missing entry, and keys that a class is not told."""
         if spec.entry is None:
             yield Finding(("entry",), "this engine needs a class to serve", "entry: package.module:Class")
-        keys = (
-            "adapters",
-            "command",
-            "context.bytes_per_token",
-            "context.cache_type",
-            "draft",
-            "memory.mode",
-        )
-        yield from refusals.unused(spec, self.name, *keys, "projector")
+        if spec.role not in _BATCHED:
+            yield from refusals.unused(spec, f"{self.name} as {spec.role.value} server", ("batch",))
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if spec.entry is None:
@@ -102,7 +94,7 @@ class PythonEngine(Adapter):
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return what the weights say; the rest of its size is for the manifest to state. Reads files."""
         found = look_at(spec)
-        if found.reason is Reason.NOT_STARTABLE:
+        if found.reason is Reason.NOT_STARTABLE or spec.entry is None:
             return found
         entry, version = python_entry.find(spec), python_entry.interpreter_version(spec)
         # What a class was measured to hold is true of the code that was measured.
@@ -127,17 +119,7 @@ class PythonEngine(Adapter):
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Return what the worker said last of why it could not serve, or else what is known of any program."""
-        lines = log_tail.splitlines()
-        said = {
-            start: next((line[len(start) :] for line in reversed(lines) if line.startswith(start)), None)
-            for start in (_ENTRY_LINE, _FAILED_LINE)
-        }
-        if said[_ENTRY_LINE]:
-            return said[_ENTRY_LINE]
-        known = failures.explain(log_tail, None)
-        if known is None and said[_FAILED_LINE]:
-            return f"constructing its class failed: {said[_FAILED_LINE]}"
-        return known or failures.explain("", exit_status)
+        return python_words.explain(log_tail, exit_status)
 
     def saver(self, spec: LaunchSpec) -> Saver | None:
         """Return what asks the class to save its state."""

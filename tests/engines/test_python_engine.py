@@ -178,7 +178,7 @@ def test_no_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 LAST_WORDS = {
     "entry": ("Traceback: MemoryError\nworker: entry: it has no class X\natexit", 1, "it has no class X"),
     "construct": (
-        "worker: failed: a:B: KeyError: 'x'",
+        "worker: failed: constructing its class failed: a:B: KeyError: 'x'",
         1,
         "constructing its class failed: a:B: KeyError: 'x'",
     ),
@@ -191,6 +191,26 @@ LAST_WORDS = {
         "worker: a:B serves chat on port 1",
         -9,
         "it was killed (KILL), possibly because the machine *",
+    ),
+    "of a call before": (
+        "worker: a:B serves chat on port 1\nMemoryError: x\nworker: that call failed, the worker goes on\nmore",
+        -11,
+        "it crashed (segmentation fault)",
+    ),
+    "no Python": (
+        "",
+        0,
+        "its interpreter ended with status 0 before the worker began, is it Python 3.9 or newer?",
+    ),
+    "a broken Python": (
+        "ld.so: none\n",
+        127,
+        "its interpreter ended with status 127 before the worker began, is it Python 3.9 or newer? It said: ld.so: none",
+    ),
+    "ended itself": (
+        "worker: loads a:B with Python 3.11.2",
+        0,
+        "its class ended the process with status 0 (os._exit), or something it calls did",
     ),
     "nothing known": ("worker: a:B serves chat on port 1", 3, None),
 }

@@ -16,6 +16,8 @@ import pytest
 
 from reconciler.engines import registry
 from reconciler.engines.python import WORKER
+from reconciler.worker.entry import check_state
+from reconciler.worker.errors import EntryError
 from support import wait_for
 from worker_process import PYTHON, SOON, Worker, worker
 
@@ -110,11 +112,36 @@ FAILURES: dict[str, tuple[str, tuple[str, ...], str]] = {
         (),
         "constructing its class failed: model:Model: OSError: no such file",
     ),
-    "does not parse": ("class Model", (), "constructing its class failed: model:Model: SyntaxError: *"),
+    "does not parse": ("class Model", (), "importing its module failed: model:Model: SyntaxError: *"),
     "ends itself": (
         "import sys\nsys.exit(0)",
         (),
-        "constructing its class failed: model:Model: SystemExit: 0",
+        "importing its module failed: model:Model: SystemExit: 0",
+    ),
+    "saves what it cannot read": (
+        "class Model:\n    def embed(self, texts): pass\n    def save_state(self, folder): pass",
+        ("--saves", "/s"),
+        "Model has save_state and no load_state: with `state.save` it needs both, or neither",
+    ),
+    "makes something else": (
+        "class Model:\n    def __new__(cls): return 3\n    def embed(self, texts): pass",
+        (),
+        "Model() makes a int: its __new__ has to return a Model",
+    ),
+    "a method that tells nothing": (
+        "class Model:\n    embed = staticmethod(map)",
+        (),
+        "Model.embed does not tell its parameters: write it with `def`",
+    ),
+    "a look at it raises": (
+        "class Model:\n    def embed(self, texts): pass\n    def __getattr__(self, name): raise OSError(name)",
+        (),
+        "constructing its class failed: model:Model: OSError: *",
+    ),
+    "says very much": (
+        "raise ValueError('x' * 1_000_000)",
+        (),
+        "importing its module failed: model:Model: ValueError: xxx*",
     ),
     "a package that is missing": (
         "import no_such_package_x",
@@ -141,6 +168,51 @@ def test_what_keeps_it_from_serving_is_said_in_one_sentence(tmp_path: Path, name
     expected = sentence.format(folder=tmp_path, python=PYTHON)
     assert explained is not None
     assert explained == expected or (expected.endswith("*") and explained.startswith(expected[:-1]))
+
+
+def test_a_class_made_of_one_that_tells_no_parameters_is_constructed_without(tmp_path: Path) -> None:
+    text = "class Model(dict):\n    def infer(self, payload): return len(self)"
+    with worker(tmp_path, text, "chat", "--saves", str(tmp_path)) as running:
+        assert running.post("/infer", 1).json() == 0
+
+
+def test_a_class_that_only_saves_is_served_where_nothing_is_to_be_saved(tmp_path: Path) -> None:
+    check_state(type("Model", (), {"save_state": print}), None)
+    check_state(type("Model", (), {"save_state": print, "load_state": print}), "/s")
+    with pytest.raises(EntryError, match="has load_state and no save_state"):
+        check_state(type("Model", (), {"load_state": print}), "/s")
+
+
+def test_what_starts_it_can_be_read_by_any_python() -> None:
+    """Python 2 has no annotations and no f-strings; it has to get as far as to say that it is too old."""
+    text = WORKER.read_text()
+    for node in ast.walk(ast.parse(text)):
+        assert not isinstance(node, (ast.JoinedStr, ast.AnnAssign))
+        if isinstance(node, ast.FunctionDef):
+            assert node.returns is None
+            assert not node.args.kwonlyargs
+    assert text.isascii()
+
+
+def test_it_ends_without_taking_down_what_libraries_left_but_runs_what_they_registered(
+    tmp_path: Path,
+) -> None:
+    text = """
+    import atexit
+    class Slow:
+        def __del__(self):
+            open("taken down", "w").close()
+    kept = Slow()
+    atexit.register(lambda: open("registered", "w").close())
+    class Model:
+        def infer(self, payload):
+            return payload
+    """
+    with worker(tmp_path, text, "chat") as running:
+        running.signal(signal.SIGTERM)
+        assert running.wait_end() == 0
+    assert (tmp_path / "registered").exists()
+    assert not (tmp_path / "taken down").exists()
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
