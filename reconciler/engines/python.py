@@ -41,7 +41,6 @@ class PythonEngine(Adapter):
     roles = frozenset(Role)
     takes_limit = True
     weights = False
-    uses = frozenset({"batch", "context.max_tokens", "context.slots", "device.threads", "entry", "python"})
     #: The worker itself knows the smallest piece of work of its class.
     calls: Mapping[Role, Call] = {role: Call("/probe") for role in Role}
     routes: Mapping[Role, frozenset[str]] = {
@@ -83,8 +82,15 @@ class PythonEngine(Adapter):
         """Yield a missing entry, and keys that a class is not told."""
         if spec.entry is None:
             yield Finding(("entry",), "this engine needs a class to serve", "entry: package.module:Class")
-        if spec.role not in _BATCHED:
-            yield from refusals.unused(spec, f"{self.name} as {spec.role.value} server", ("batch",))
+        keys = (
+            "adapters",
+            "command",
+            "context.bytes_per_token",
+            "context.cache_type",
+            "draft",
+            "memory.mode",
+        )
+        yield from refusals.unused(spec, self.name, *keys, "projector")
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if spec.entry is None:
@@ -94,7 +100,7 @@ class PythonEngine(Adapter):
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return what the weights say; the rest of its size is for the manifest to state. Reads files."""
         found = look_at(spec)
-        if found.reason is Reason.NOT_STARTABLE or spec.entry is None:
+        if found.reason is Reason.NOT_STARTABLE:
             return found
         entry, version = python_entry.find(spec), python_entry.interpreter_version(spec)
         # What a class was measured to hold is true of the code that was measured.
