@@ -86,6 +86,14 @@ class Saved:
     tokens: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of sending a part of what was restored once more: of `sent` tokens `used` were not computed anew."""
+
+    used: int
+    sent: int
+
+
 class Saver(Protocol):
     """Keeps what a model knows of its conversations over an unload."""
 
@@ -97,6 +105,10 @@ class Saver(Protocol):
         """Return all that a saved state depends on, besides weights and engine build: equal = it may be restored."""
         ...
 
+    def other_build(self, was: str, now: str) -> str:
+        """Return what is another since a state was saved, in a sentence: `was` and `now` are builds of the engine."""
+        ...
+
     async def save(self, server: Server, folder: Path) -> Saved | None:
         """Have the state written into `folder`; None = there is nothing to keep. Raises EngineError."""
         ...
@@ -105,8 +117,8 @@ class Saver(Protocol):
         """Have the state in `folder` read by a server that has just become ready. Raises EngineError."""
         ...
 
-    async def reused(self, server: Server) -> int | None:
-        """Return how many tokens the last request took from what was restored; None = it cannot be told (yet).
+    async def reused(self, server: Server) -> Trial | None:
+        """Try whether what was restored is used; None = it cannot be told, 0 `used` = it is not. Raises EngineError.
 
         Servers have said that a state was restored, and computed everything anew.
         """

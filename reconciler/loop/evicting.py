@@ -105,6 +105,7 @@ class Evictor:
         launch = self._hands.launches.find(action.pid, action.started)
         if launch is None:
             return Outcome(Exited(None), 0.0)
+        writes: float | None = None
         try:
             if self._hands.launches.serving(launch.model) is launch:
                 if not self._hands.book.seal(launch.model, drain=action.drain):
@@ -119,17 +120,16 @@ class Evictor:
                 self._hands.launches.unserve(launch)
                 self._hands.launches.unloaded(launch.model, rests=action.reason in RESTING)
                 await self._close_upstream(launch.model)
-                await self._save(launch)
+                writes = await self._save(launch)
             launch.stopping = True
             self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
-            if action.sleep and not self._hands.hurry.is_set():
+            if action.sleep and writes is None and not self._hands.hurry.is_set():
                 slept = await self._sleep(launch)
                 if slept is not None:
                     return Outcome(slept, self._hands.clock() - began, launch=launch)
+            grace = SHORT_GRACE if self._hands.hurry.is_set() else limits().stop_grace
             event = await self._hands.end(
-                launch,
-                SHORT_GRACE if self._hands.hurry.is_set() else limits().stop_grace,
-                failed=False,
+                launch, grace if writes is None else min(grace, writes), failed=False
             )
             if isinstance(event, Exited):
                 await self._hands.states.stopped(launch)
@@ -138,14 +138,16 @@ class Evictor:
         finally:
             self._hands.tell(None)
 
-    async def _save(self, launch: Launch) -> None:
-        """Have its state saved, unless the user is in a hurry, or comes to be."""
+    async def _save(self, launch: Launch) -> float | None:
+        """Have its state saved, unless the user is in a hurry, or comes to be; return how soon it has to end then."""
         if self._hands.hurry.is_set():
-            return
+            return None
+        writes: float | None = None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._hasten, tasks.cancel_scope)
-            await self._hands.states.save(launch)
+            writes = await self._hands.states.save(launch)
             tasks.cancel_scope.cancel()
+        return writes
 
     async def _sleep(self, launch: Launch) -> Exited | None:
         """Have it give its memory back; None = it is to be stopped, because it did not, or the user is in a hurry."""

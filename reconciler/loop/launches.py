@@ -59,6 +59,7 @@ class Launch:
     #: What its server asks of its clients.
     key: str | None = field(default=None, repr=False)
     exit: Exit | None = None
+    exited_at: float | None = None
     exited: anyio.Event = field(default_factory=anyio.Event)
 
     @property

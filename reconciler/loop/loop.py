@@ -460,6 +460,7 @@ class Loop:
 
     async def _watch(self, launch: Launch) -> None:
         launch.exit = await self._host.wait_exit(launch.process)
+        launch.exited_at = self._clock()
         launch.exited.set()
         self.wake()
 

@@ -15,21 +15,32 @@ import structlog
 
 from reconciler.board import SavedState
 from reconciler.core.launch import LaunchSpec
-from reconciler.core.words import size
 from reconciler.engines import registry
 from reconciler.engines.base import EngineError, Saver
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.loop.launches import Launch
+from reconciler.loop.states_files import UnfitError
 from reconciler.loop.states_hooks import HookSaver
 from reconciler.loop.states_identity import UnknownWeightsError
-from reconciler.loop.states_moves import OLDEST, ColdError, VainError, bring_back, put_away, thread
-from reconciler.loop.states_shelf import Kept, Shelf
+from reconciler.loop.states_moves import (
+    OLDEST,
+    ColdError,
+    ExcessError,
+    VainError,
+    bring_back,
+    put_away,
+    thread,
+)
+from reconciler.loop.states_record import Kept
+from reconciler.loop.states_shelf import Shelf
+from reconciler.loop.states_words import amount, died_of_it, late, tried
 from reconciler.manifest.applied import StateSettings
 
-#: A process that dies so soon after a state was restored into it may have died of it.
-SUSPECT_SECONDS: Final = 60.0
 #: Seconds that putting the folder in order may take.
 TIDY_SECONDS: Final = 5.0
+
+#: Seconds that the end of a process may take whose save took too long: it may go on writing.
+LATE_GRACE: Final = 2.0
 
 #: Kind of an event, model, reason, sentence.
 Tell = Callable[[str, str, str, str], Awaitable[None]]
@@ -54,8 +65,12 @@ class States:
         self._most = 0
         self._kept: dict[str, Kept] = {}
         self._notes: dict[str, str] = {}
-        #: When a state was restored into a process that has not been unloaded in good order since.
-        self._lent: dict[str, float] = {}
+        #: Into which process a state was restored, and when, if it has not been unloaded in good order since.
+        self._lent: dict[str, tuple[Launch, float]] = {}
+        #: Models whose state was saved by a process that has not ended yet.
+        self._fresh: set[str] = set()
+        #: Models of which a state could not be restored, nor removed: it is not tried again.
+        self._barred: set[str] = set()
         #: Models whose state is being saved or restored.
         self._busy: set[str] = set()
         #: What the disk did not do, as it was said last; "" = it does what it should.
@@ -101,7 +116,7 @@ class States:
         if saver is None or saver.refuses(spec):
             return None
         with self._disk():
-            return str(self._shelf.files(spec.model))
+            return str(self._shelf.files(spec.model).path)
 
     def _saver(self, spec: LaunchSpec) -> Saver | None:
         settings = self._settings.get(spec.model)
@@ -113,36 +128,49 @@ class States:
 
     # -- unloading -------------------------------------------------------------------------------------------------
 
-    async def save(self, launch: Launch) -> None:
-        """Save the state of a model that serves nobody any more and is about to be stopped. Never raises; bounded."""
+    async def save(self, launch: Launch) -> float | None:
+        """Save the state of a model that serves nobody any more and is about to be stopped. Never raises; bounded.
+
+        Return how long its end may take at most, if the save was cut: it may go on writing. None = as long as ever.
+        """
         model, spec = launch.model, launch.spec
         self._lent.pop(model, None)
         settings = self._settings.get(model)
         saver = None if spec is None or launch.broken or launch.exit is not None else self._saver(spec)
         if spec is None or settings is None or saver is None or await self._refused(launch, spec, saver):
-            return
-        why = await self._bounded(launch, spec, settings, lambda: self._save(launch, spec, saver, settings))
+            return None
+        why, hurry = "", None
+        try:
+            why = await self._bounded(
+                launch, spec, settings, lambda: self._save(launch, spec, saver, settings)
+            )
+            hurry = LATE_GRACE if why == late(settings) else None
+        except ExcessError as error:
+            why, hurry = str(error), 0.0
         if why:
+            self._kept.pop(model, None)
+            with anyio.move_on_after(TIDY_SECONDS):
+                await thread(self._discard, model)
             await self._say("state-lost", model, "StateNotSaved", f"state not saved: {why}")
+        return hurry
 
     async def _save(self, launch: Launch, spec: LaunchSpec, saver: Saver, settings: StateSettings) -> None:
         model = launch.model
         self._kept.pop(model, None)
+        most = self._most if settings.most is None else min(settings.most, self._most)
         try:
-            kept = await put_away(self._shelf, launch, spec, saver, self._clock, self._wall())
+            kept = await put_away(self._shelf, launch, spec, saver, most, self._clock, self._wall())
         except VainError as error:  # it was said when it was seen
             self._notes[model] = f"not kept: {error}"
             return
         if kept is None:
             self._notes[model] = "nothing to keep: it held no conversation"
             return
-        most = settings.most
-        if kept.size > (self._most if most is None else min(most, self._most)):
-            await thread(self._shelf.empty, model)
-            raise EngineError(f"it has {size(kept.size)}, more than state.max or machine.state_disk allows")
         await thread(self._shelf.write, kept)
         self._kept[model], self._trouble = kept, ""
-        took = f"{_amount(kept)} in {kept.seconds:.2f} s"
+        self._fresh.add(model)
+        self._barred.discard(model)
+        took = f"{amount(kept)} in {kept.seconds:.2f} s"
         await self._say("state-saved", model, "StateSaved", f"state saved: {took}")
         for other in await thread(self._shelf.trim, self._most):
             self._kept.pop(other, None)
@@ -150,14 +178,31 @@ class States:
             await self._say("state-dropped", other, "StateDropped", text)
 
     async def stopped(self, launch: Launch) -> None:
-        """Remove what a model that is gone now left half-written. Never raises; bounded."""
-        if launch.model in self._settings and launch.model not in self._kept:
-            with anyio.move_on_after(TIDY_SECONDS):
-                await thread(self._discard, launch.model)
+        """Remove what a model that is gone now left half-written, or wrote too late. Never raises; bounded."""
+        model, fresh = launch.model, launch.model in self._fresh
+        self._fresh.discard(model)
+        kept = self._kept.get(model)
+        if model not in self._settings or (kept is not None and not fresh):
+            return
+        with anyio.move_on_after(TIDY_SECONDS):
+            name = await thread(self._touched, kept) if kept is not None else ""
+            if kept is None or name:
+                self._kept.pop(model, None)
+                await thread(self._discard, model)
+            if name:
+                why = f"{name} was written to after its save had ended"
+                await self._say("state-lost", model, "StateNotSaved", f"state not saved: {why}")
+
+    def _touched(self, kept: Kept) -> str:
+        try:
+            return self._shelf.touched(kept)
+        except OSError as error:
+            return str(error.filename)
 
     def _discard(self, model: str) -> None:
         with self._disk():
             self._shelf.empty(model)
+            self._barred.discard(model)
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -172,12 +217,13 @@ class States:
         if spec is None or settings is None or saver is None or await self._refused(launch, spec, saver):
             return ""
         lent = self._lent.pop(model, None)
-        why = ""
-        if lent is not None and self._clock() - lent < SUSPECT_SECONDS:
+        why = "what is kept of it failed before, and could not be removed" if model in self._barred else ""
+        if lent is not None and died_of_it(*lent):
             why = "the process that it was restored into died soon afterwards"
         why = why or await self._bounded(launch, spec, settings, lambda: self._restore(launch, spec, saver))
         if why:
             self._kept.pop(model, None)
+            self._barred.add(model)
             with anyio.move_on_after(TIDY_SECONDS):
                 await thread(self._discard, model)
             await self._say("cold-start", model, "ColdStart", f"cold start: {why}")
@@ -190,10 +236,8 @@ class States:
             if launch.model in self._kept:
                 raise ColdError("the record of what was saved is gone or damaged")
             return
-        self._kept[launch.model], self._lent[launch.model] = found.kept, self._clock()
-        text = f"state restored: {_amount(found.kept)} in {self._clock() - began:.2f} s"
-        if found.reused is not None:
-            text += f"; it was tried, once for this setup: {found.reused} tokens were used again"
+        self._kept[launch.model], self._lent[launch.model] = found.kept, (launch, self._clock())
+        text = f"state restored: {amount(found.kept)} in {self._clock() - began:.2f} s{tried(found)}"
         await self._say("state-restored", launch.model, "StateRestored", text)
 
     # -- what both share -------------------------------------------------------------------------------------------
@@ -210,16 +254,18 @@ class States:
     async def _bounded(
         self, launch: Launch, spec: LaunchSpec, settings: StateSettings, work: Callable[[], Awaitable[None]]
     ) -> str:
-        """Do it within state.timeout; return why it did not succeed, fit to be shown, or ""."""
+        """Do it within state.timeout; return why it did not succeed, fit to be shown, or "". Raises ExcessError."""
         self._busy.add(launch.model)
         try:
             with anyio.move_on_after(settings.timeout) as scope:
                 await work()
+        except ExcessError:
+            raise
         except VainError as error:
             return f"{error}; no state is kept with this setup and build any more"
         except (ColdError, UnknownWeightsError) as error:
             return str(error)
-        except EngineError as error:
+        except (EngineError, UnfitError) as error:
             return excerpt(str(error), secrets_of(spec))
         except OSError as error:
             return f"the disk: {error.strerror or error} ({error.filename})"
@@ -229,8 +275,7 @@ class States:
             return f"a fault of its adapter: {type(error).__name__}"
         finally:
             self._busy.discard(launch.model)
-        late = f"it took longer than state.timeout ({settings.timeout:g} s)"
-        return late if scope.cancelled_caught else ""
+        return late(settings) if scope.cancelled_caught else ""
 
     async def _say(self, kind: str, model: str, reason: str, message: str) -> None:
         self._notes[model] = message
@@ -246,8 +291,3 @@ class States:
             if text != self._trouble:
                 log.error("the folder of saved states cannot be used", error=text)
             self._trouble = text
-
-
-def _amount(kept: Kept) -> str:
-    tokens = "" if kept.tokens is None else f"{kept.tokens} tokens, "
-    return f"{tokens}{size(kept.size)}"

@@ -8,8 +8,9 @@ import httpx
 
 from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.engines import api_key
-from reconciler.engines.base import EngineError, Saved, Server
-from reconciler.loop.states_shelf import written_files
+from reconciler.engines.base import EngineError, Saved, Server, Trial
+from reconciler.engines.builds import other_build
+from reconciler.engines.saved_files import saved_files
 from reconciler.manifest.applied import StateSettings
 
 #: Characters of an answer that are shown.
@@ -30,17 +31,21 @@ class HookSaver:
         """Return the digest of all settings: nothing is known of what such a state depends on."""
         return launch_digest(spec)
 
+    def other_build(self, was: str, now: str) -> str:
+        """Say that the engine is another build."""
+        return other_build(was, now)
+
     async def save(self, server: Server, folder: Path) -> Saved | None:
         """Ask the server to save; None = it wrote no file. Raises EngineError."""
         answer = await _post(server, self._save or "", folder)
-        files = await anyio.to_thread.run_sync(written_files, folder, abandon_on_cancel=True)
+        files = await anyio.to_thread.run_sync(saved_files, folder, abandon_on_cancel=True)
         return Saved(files, _tokens(answer)) if files else None
 
     async def restore(self, server: Server, folder: Path, saved: Saved) -> None:
         """Ask the server to restore. Raises EngineError."""
         await _post(server, self._load or "", folder)
 
-    async def reused(self, server: Server) -> int | None:
+    async def reused(self, server: Server) -> Trial | None:
         """Return None: only the server itself could tell."""
         return None
 

@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines.base import Saver
 from reconciler.loop.preflights import files_of
-from reconciler.loop.states_shelf import Kept
+from reconciler.loop.states_record import Kept
 from reconciler.memory.fingerprint import SETTLED, fingerprint
 
 
@@ -46,16 +47,14 @@ def identify(spec: LaunchSpec, build: str, created: float, saver: Saver) -> Iden
     return Identity(spec.engine, build, weights, setup)
 
 
-def difference(kept: Kept, now: Identity) -> str:
-    """Return why a state may not be restored into a process, or ""."""
+def difference(kept: Kept, now: Identity, other_build: Callable[[str, str], str]) -> str:
+    """Return why a state may not be restored into a process, or ""; `other_build` says what is new in a build."""
     if kept.engine != now.engine:
         return f"the engine is {now.engine} now, it was {kept.engine}"
     if kept.weights != now.weights:
         return "the weights were replaced since"
     if kept.build != now.build:
-        return (
-            f"the engine is another build since: {now.build or 'unknown'}, it was {kept.build or 'unknown'}"
-        )
+        return other_build(kept.build, now.build)
     if kept.setup != now.setup:
         return "settings it depends on were changed since"
     return ""

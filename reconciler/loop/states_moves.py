@@ -3,28 +3,28 @@
 What the disk does not do is an OSError, what the server does not do an EngineError.
 """
 
-import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
+import anyio
 import anyio.to_thread
 import httpx
 
 from reconciler.core.launch import LaunchSpec
-from reconciler.core.words import size
 from reconciler.engines import registry
-from reconciler.engines.base import EngineError, Saved, Saver, Server
+from reconciler.engines.base import EngineError, Saved, Saver, Server, Trial
 from reconciler.loop.launches import Launch
+from reconciler.loop.states_folder import opened
 from reconciler.loop.states_identity import difference, identify
-from reconciler.loop.states_shelf import Kept, Shelf
+from reconciler.loop.states_record import Kept
+from reconciler.loop.states_shelf import Place, Shelf
 
 #: Seconds after which a state is not worth its disk any more.
 OLDEST: Final = 30 * 86_400.0
-#: Bytes that a saved state has to leave on the disk: others write there, too, our own ledger among them.
-LEAST_FREE: Final = 256 << 20
+#: Seconds between two looks at how much was written while a state is saved.
+WATCH_SECONDS: Final = 0.05
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,13 +38,19 @@ class VainError(ColdError):
     """The server says that it restored, and computes everything anew: no state is kept with these settings."""
 
 
+class ExcessError(Exception):
+    """More is written than may be, and the save was cut; whoever writes may go on. The message says how much."""
+
+
 @dataclass(frozen=True, slots=True)
 class Restored:
     """A state that a process has taken over."""
 
     kept: Kept
-    #: Tokens that were used again when it was tried just now; None = it was not tried, or cannot be told.
-    reused: int | None
+    #: What came of trying it just now; None = it was not tried, or cannot be told.
+    trial: Trial | None
+    #: Why that could not be noted, so that it is tried again the next time; "" = it was.
+    unnoted: str = ""
 
 
 async def thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -53,27 +59,35 @@ async def thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 async def put_away(
-    shelf: Shelf, launch: Launch, spec: LaunchSpec, saver: Saver, clock: Callable[[], float], wall: float
+    shelf: Shelf,
+    launch: Launch,
+    spec: LaunchSpec,
+    saver: Saver,
+    most: int,
+    clock: Callable[[], float],
+    wall: float,
 ) -> Kept | None:
     """Have the state written and return it; it counts only once it is on the shelf. None = there is nothing to keep.
 
-    Raises EngineError, OSError, UnknownWeightsError; VainError if it was seen that restoring does not work.
+    It may have at most so many bytes. Raises EngineError, OSError, UnknownWeightsError, UnfitError; ExcessError if it
+    has more, VainError if it was seen that restoring does not work.
     """
     began = clock()
     identity = await thread(identify, spec, launch.build, launch.created, saver)
     if await thread(shelf.proved, identity.proof) is False:
         raise VainError("it is switched off: with these settings this build computes all anew")
-    folder = await thread(_emptied, shelf, launch.model)
-    async with _server(launch, spec) as server:
-        try:
-            saved = await saver.save(server, folder)
-        except EngineError as error:
-            raise EngineError(f"{error}{await thread(_short_of, folder)}") from error
-    if saved is None:
-        return None
-    if short := await thread(_short_of, folder):
-        raise EngineError(f"it would leave too little room{short}")
-    files = await thread(shelf.take_in, launch.model, saved.files)
+    await thread(shelf.empty, launch.model)
+    place = await thread(shelf.files, launch.model)
+
+    async def ask() -> Saved | None:
+        async with _server(launch, spec) as server:
+            return await saver.save(server, place.path)
+
+    async with _held(place):
+        saved = await _watched(shelf, launch.model, most, ask)
+        if saved is None:
+            return None
+        files = await thread(shelf.take_in, launch.model, saved.files, place)
     if not any(file.size for file in files):
         raise EngineError("the files it wrote are empty")
     return Kept(
@@ -89,15 +103,41 @@ async def put_away(
     )
 
 
-def _short_of(folder: Path) -> str:
-    """Return how little is free on the disk, or "" where it is enough."""
-    free = shutil.disk_usage(folder).free
-    return f" ({size(free)} free on the disk)" if free < LEAST_FREE else ""
+async def _watched(
+    shelf: Shelf, model: str, most: int, ask: Callable[[], Awaitable[Saved | None]]
+) -> Saved | None:
+    """Have it saved while looking at what is written: what is too much is found before a disk is full of it.
 
+    Raises ExcessError, and what `ask` and the disk do.
+    """
+    excess = await thread(shelf.excess, model, most)
+    failure: Exception | None = None
+    saved: Saved | None = None
+    if excess:
+        raise ExcessError(excess)
 
-def _emptied(shelf: Shelf, model: str) -> Path:
-    shelf.empty(model)
-    return shelf.files(model)
+    async def watch() -> None:
+        nonlocal excess, failure
+        try:
+            while not excess:
+                await anyio.sleep(WATCH_SECONDS)
+                excess = await thread(shelf.excess, model, most)
+        except OSError as error:
+            failure = error
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        try:
+            saved = await ask()
+        except Exception as error:  # raised below: a group of tasks would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if excess or (excess := await thread(shelf.excess, model, most)):
+        raise ExcessError(excess) from failure
+    if failure is not None:
+        raise failure
+    return saved
 
 
 async def bring_back(
@@ -113,20 +153,41 @@ async def bring_back(
     if wall - kept.saved_at > OLDEST:
         raise ColdError(f"what was saved is older than {OLDEST / 86_400:.0f} days")
     identity = await thread(identify, spec, launch.build, launch.created, saver)
-    if why := difference(kept, identity) or await thread(shelf.damage, kept):
+    if why := difference(kept, identity, saver.other_build) or await thread(shelf.damage, kept):
         raise ColdError(why)
     works = await thread(shelf.proved, identity.proof)
     if works is False:
         raise VainError("it was seen before that this build computes all anew with these settings")
-    folder = await thread(shelf.files, launch.model)
+    folder = (await thread(shelf.files, launch.model)).path
     async with _server(launch, spec) as server:
         await saver.restore(server, folder, Saved(tuple(file.name for file in kept.files), kept.tokens))
-        reused = await saver.reused(server) if works is None else None
-    if reused is not None:
-        await thread(shelf.prove, identity.proof, reused > 0)
-        if reused == 0:
-            raise VainError("the server says that it restored its state, and computed the same text anew")
-    return Restored(kept, reused)
+        trial = await saver.reused(server) if works is None else None
+    unnoted = "" if trial is None else await thread(_note, shelf, identity.proof, trial.used > 0)
+    if trial is not None and trial.used == 0:
+        why = "the server says that it restored its state, and computed the same text anew"
+        raise (
+            ColdError(f"{why} (not noted, so it will be tried again: {unnoted})")
+            if unnoted
+            else VainError(why)
+        )
+    return Restored(kept, trial, unnoted)
+
+
+def _note(shelf: Shelf, proof: str, works: bool) -> str:
+    """Remember whether restoring works; return why that could not be, or "". What was restored is restored."""
+    try:
+        shelf.prove(proof, works)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+@asynccontextmanager
+async def _held(place: Place) -> AsyncIterator[None]:
+    """Keep a folder open: as long as it is, no other gets its number."""
+    with ExitStack() as stack:
+        await thread(stack.enter_context, opened(place.path))
+        yield
 
 
 @asynccontextmanager

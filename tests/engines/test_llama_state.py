@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from random_gguf import RandomModel, write_random
 from reconciler.core.launch import LaunchSpec, LoraAdapter, Role
-from reconciler.engines.base import EngineError, Saved, Server
+from reconciler.engines.base import EngineError, Saved, Server, Trial
 from reconciler.engines.llama import server as llama_server
 from reconciler.engines.llama import state as llama_state
 from reconciler.engines.llama.state import LlamaSaver
@@ -163,7 +163,7 @@ async def test_it_is_tried_with_the_saved_tokens_and_restored_anew(
         saver = LlamaSaver()
         assert await saver.reused(server) is None  # nothing was restored
         await saver.restore(server, tmp_path, Saved(("slot-0.bin", "slot-1.bin"), 464))
-        assert await saver.reused(server) == reused
+        assert await saver.reused(server) == Trial(reused, sent)
         [body] = found.bodies("POST /completion")
         assert (body["prompt"], body["id_slot"], body["n_predict"]) == (list(range(sent)), 1, 1)
         assert [r.route for r in found.asked()][-2:] == ["POST /completion", "POST /slots/1"]

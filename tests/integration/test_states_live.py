@@ -105,7 +105,7 @@ def test_a_conversation_goes_on_where_it_was(talk: Talk) -> None:
     assert second["prompt_n"] * 5 <= first["prompt_n"]
     [(reason, text)] = talk.manager.events("state-restored")
     assert reason == "StateRestored"
-    assert "it was tried, once for this setup" in text
+    assert "; a trial with 256 of its tokens, once for this setup, used 25" in text
     assert "state        kept: " in talk.manager.cli("explain", "talk").stdout
 
     # Of the same model without a state nothing is left.
@@ -121,7 +121,7 @@ def test_a_conversation_goes_on_where_it_was(talk: Talk) -> None:
     # The next time is trusted; and a stop of reconcile itself saves, too.
     talk.evict()
     assert talk.say("and then?")["prompt_n"] <= MOST_ANEW
-    assert "tried" not in talk.manager.events("state-restored")[-1][1]
+    assert "trial" not in talk.manager.events("state-restored")[-1][1]
     assert talk.manager.stop(30) == 0
     talk.manager.start()
     assert talk.say("and at last?")["prompt_n"] <= MOST_ANEW
@@ -192,5 +192,5 @@ def test_windows_and_recurrent_layers_go_on_from_a_place_near_the_end(
         second = talk.say("and now?")
         assert second["prompt_n"] * 5 <= first["prompt_n"], (talk.name, manager.events("cold-start"))
         assert [reason for reason, _ in manager.events("state-restored", talk.name)] == ["StateRestored"]
-    known = json.loads((manager.state_dir / "states" / "proofs.json").read_text())
+    known = json.loads((manager.state_dir / "states" / ".proofs.json").read_text())
     assert list(known.values()) == [True] * len(talks)

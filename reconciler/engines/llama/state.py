@@ -13,7 +13,8 @@ import anyio.to_thread
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines import placeholders, requests
-from reconciler.engines.base import EngineError, Saved, Server
+from reconciler.engines.base import EngineError, Saved, Server, Trial
+from reconciler.engines.builds import other_build
 from reconciler.engines.llama import server as llama_server
 from reconciler.engines.llama.args import SettingsError, read_settings
 from reconciler.engines.llama.state_file import tokens_in
@@ -53,6 +54,10 @@ class LlamaSaver:
             return f"unknown: {error}"
         return json.dumps(depends_on(spec, settings), sort_keys=True)
 
+    def other_build(self, was: str, now: str) -> str:
+        """Say that the engine is another build."""
+        return other_build(was, now)
+
     async def save(self, server: Server, folder: Path) -> Saved | None:
         """Have each slot that holds a conversation write a file. Raises EngineError."""
         files, tokens = [], 0
@@ -83,8 +88,8 @@ class LlamaSaver:
             raise EngineError(f"{saved.tokens} tokens were saved, but the server restored {restored}")
         self._restored = folder, saved
 
-    async def reused(self, server: Server) -> int | None:
-        """Return how many tokens of the longest conversation are used again when they are sent; 0 = too few.
+    async def reused(self, server: Server) -> Trial | None:
+        """Return how many tokens of the longest conversation are used again when they are sent; too few count as 0.
 
         Asked before it serves anybody: later only a request that goes on where another ended could tell, and /slots
         forgets the figure with the end of each request. The slot is restored anew afterwards, for the asking changes
@@ -110,7 +115,8 @@ class LlamaSaver:
         cached = timings.get("cache_n") if isinstance(timings, dict) else None
         if not isinstance(cached, int):
             return None
-        return cached if cached >= len(prompt) * _REUSED_SHARE else 0
+        sent = len(prompt)
+        return Trial(cached if cached >= sent * _REUSED_SHARE else 0, sent)
 
     async def _idle_slots(self, server: Server) -> list[tuple[int, int]]:
         """Return number and tokens of each slot that computes nothing. Those that do get a moment to end."""
