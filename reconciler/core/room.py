@@ -66,7 +66,7 @@ class Room:
         self.busy = Displaceable(
             r for r in settled if r.busy and not r.demand.held and not spared(r, Reason.MAKE_ROOM)
         )
-        self.pinned = Pinned(table, now)
+        self.pinned = Pinned(table, self.budget, now)
         #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
         #: models themselves: what they need changes with who holds a file.
         self.least_blocked: int | None = None

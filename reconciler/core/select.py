@@ -101,7 +101,7 @@ class _Selector(Room):
         if reason is not None or row.need is None or self.free is None or self.budget is None:
             self.out.blocked[row.name] = Block(reason or Reason.SIZE_UNKNOWN)
             return
-        never = self.pinned.beside(row) - self.budget
+        never = self.pinned.short(row)
         if never > 0:
             self.out.blocked[row.name] = Block(Reason.NEVER_FITS, never)
             return
@@ -132,7 +132,7 @@ class _Selector(Room):
         """Replace a process that has aged, if nobody else could want the room it leaves; else it serves on."""
         if self.free is None or self.budget is None or self.pressure.level >= Level.SOFT or self.held_up:
             return
-        if self._anyone_blocked or self.pinned.beside(row) > self.budget:
+        if self._anyone_blocked or self.pinned.short(row) > 0:
             return
         kept = 0 if row.pinned else self.kept_for_demand
         if self._lack(row, self.free + self._removals_total, self.staying) + kept <= 0:
@@ -219,7 +219,7 @@ class _Selector(Room):
             if reason is not None:
                 self.out.hopeless[row.name] = Block(reason)
             elif row.need is not None and self.budget is not None:
-                short = self.pinned.beside(row) - self.budget
+                short = self.pinned.short(row)
                 if short > 0:
                     self.out.hopeless[row.name] = Block(Reason.NEVER_FITS, short)
 

@@ -13,6 +13,7 @@ from reconciler.core.leaving import removal_reason, unstartable
 from reconciler.core.memory import Estimate, GpuPool, MappedFile, Memory, Said, Watermarks
 from reconciler.core.plan import plan
 from reconciler.core.pressure import Level, Pressure
+from reconciler.core.reach import Pinned
 from reconciler.core.types import (
     Demand,
     Evict,
@@ -607,3 +608,18 @@ def test_free_memory_is_told_and_never_negative(case: tuple[Manifest, World]) ->
         assert made.account.free is None
     elif made.account.free is not None:
         assert made.account.free == max(0, limit(manifest, world) - held)
+
+
+@given(cases() | cases(pressed=True))
+@LAWS
+def test_who_can_never_be_loaded_takes_the_hope_of_nobody(case: tuple[Manifest, World]) -> None:
+    """A law: with a pinned model that can never be loaded taken out, all others are judged as with it."""
+    wanted, seen = case
+    table = compare(wanted, seen, NOW)
+    budget = 100 * MIB
+    reach = Pinned(table, budget, NOW)
+    hopeless = {r.name for r in table.rows if r.pinned and r.instance is None and reach.short(r) > 0}
+    rest = compare(Manifest(tuple(m for m in wanted.models if m.name not in hopeless)), seen, NOW)
+    without = Pinned(rest, budget, NOW)
+    for row in rest.rows:
+        assert without.short(row) == reach.short(row)
