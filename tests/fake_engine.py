@@ -91,6 +91,8 @@ def parse() -> argparse.Namespace:
     p.add_argument("--hold-mib", type=int, default=0, help="anonymous memory that /sleep frees")
     p.add_argument("--sleep-says", type=int, default=200, help="status of /sleep; not 200 = nothing is freed")
     p.add_argument("--sleep-lies", action="store_true", help="/sleep says yes and frees nothing")
+    p.add_argument("--sleep-takes", type=float, default=0.0, help="seconds before /sleep is answered")
+    p.add_argument("--wake-lies", action="store_true", help="/wake_up says yes and takes nothing; it serves")
     p.add_argument("--wake-says", type=int, default=200, help="status of /wake_up; not 200 = it sleeps on")
     p.add_argument("--wake-takes", type=float, default=0.0, help="seconds before /wake_up is answered")
     p.add_argument("--job", type=float, default=0.0, help="seconds of work after each answer")
@@ -289,11 +291,11 @@ class Connection:
         """Sleep or wake, as far as the script lets it."""
         sleeps = self.path.startswith("/sleep")
         status = ARGS.sleep_says if sleeps else ARGS.wake_says
-        watch_while(self.sock, 0.0 if sleeps else ARGS.wake_takes)
+        watch_while(self.sock, ARGS.sleep_takes if sleeps else ARGS.wake_takes)
         if status == 200 and not (sleeps and ARGS.sleep_lies):
             POOL.clear()
             if not sleeps:
-                fill()
+                POOL.append(b"") if ARGS.wake_lies else fill()
         say(f"{self.path} {status}")
         self.send(status, {} if status == 200 else error_body("scripted", "fake_error", status))
 

@@ -12,6 +12,8 @@ SETTLE_SECONDS: Final = 10.0
 SETTLE_SLACK: Final = 64 << 20
 #: On top of a model's own grace: what TERM again, KILL and reaping may take.
 STOP_MARGIN: Final = 10.0
+#: What giving memory back may take of a server that is asked to sleep: weights may have to be copied to the host first.
+SLEEP_SECONDS: Final = 30.0
 #: However much a load goes on doing, after so many times its patience it is given up.
 LOAD_CAP: Final = 10
 
@@ -214,7 +216,8 @@ def load_deadline(since: float, progressed_at: float, patience: float) -> float:
 
 def _evict_deadline(action: Evict, since: float, drain: float, grace: float) -> float:
     """TERM, then TERM and KILL each get a moment of their own on top of the grace."""
-    return since + (drain if action.drain else 0.0) + grace + STOP_MARGIN
+    asked = (drain if action.drain else 0.0) + (SLEEP_SECONDS if action.sleep else 0.0)
+    return since + asked + grace + STOP_MARGIN
 
 
 def _settle(model: str, expect: int | None, now: float) -> Settling:

@@ -126,7 +126,13 @@ class Saver(Protocol):
 
 
 class Sleeper(Protocol):
-    """Gives memory back without ending, and takes it again. What it really freed is measured by the caller."""
+    """Gives memory back without ending, and takes it again. What it really freed is measured by the caller.
+
+    So is what it took again when it is probed after its waking, unless `wakes_later`: it is a lie if that is little.
+    """
+
+    #: Waking takes nothing: the next request does.
+    wakes_later: bool = False
 
     async def sleep(self, server: Server) -> None:
         """Have the memory given back that `server.spec.sleep` is about. Raises EngineError."""

@@ -92,6 +92,8 @@ class ComfyUI(Adapter):
 class FreeMemory(Sleeper):
     """Asks for the memory, and waits until it is seen to come back: the answer is given before anything is freed."""
 
+    wakes_later = True
+
     def __init__(self, patience: float = 20.0, pause: float = 0.5) -> None:
         """Wait at most `patience` seconds, and look each `pause` seconds. Its worker collects each 10 s at most."""
         self._patience, self._pause = patience, pause

@@ -126,6 +126,8 @@ class Kokoro(Adapter):
 class Unload(Sleeper):
     """Has the model dropped and leaves the process, which keeps PyTorch and its libraries."""
 
+    wakes_later = True
+
     async def sleep(self, server: Server) -> None:
         """Have the model dropped. Raises EngineError."""
         await requests.post(server, "/dev/unload")

@@ -23,7 +23,7 @@ _GENERATION: Final = frozenset(
 _ADAPTER: Final = "adapter"
 
 
-class _SglangSleeper:
+class _SglangSleeper(Sleeper):
     """Light: a copy of the weights stays in host memory. Deep: they are read from disk again."""
 
     async def sleep(self, server: Server) -> None:

@@ -1,11 +1,11 @@
 """How vLLM gives memory back without ending. Its addresses for this are there in development mode only."""
 
 from reconciler.core.launch import Sleep
-from reconciler.engines.base import Server
+from reconciler.engines.base import Server, Sleeper
 from reconciler.engines.requests import post
 
 
-class VllmSleeper:
+class VllmSleeper(Sleeper):
     """Light: the weights go to host memory. Deep: they are dropped, and read from disk again."""
 
     async def sleep(self, server: Server) -> None:

@@ -95,7 +95,7 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
     if not survivor.root_is_recorded:
         return "its main process is gone"
     if not launch.ready and not launch.asleep:
-        return "it was being loaded when the last run ended"
+        return "it was being loaded, or was going to sleep, when the last run ended"
     proof = await anyio.to_thread.run_sync(host.owns_port, launch.process, launch.id, launch.port)
     if proof.owner is not PortOwner.OURS:
         return proof.message

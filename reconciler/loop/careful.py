@@ -137,6 +137,7 @@ def fault(error: Exception) -> str:
 class _Sleeper(Sleeper):
     def __init__(self, engine: Careful, sleeper: Sleeper) -> None:
         self._engine, self._sleeper = engine, sleeper
+        self.wakes_later = sleeper.wakes_later
 
     async def sleep(self, server: Server) -> None:
         await self._engine._awaited("sleep", self._sleeper.sleep(server))

@@ -68,6 +68,8 @@ class Evictor:
         self._close_upstream = close_upstream
         self._jobs = jobs
         self._sleeping = Sleeping(hands, http)
+        #: Nothing is asked to sleep any more: all of it is to be stopped.
+        self._last = False
         #: The drain in progress, which may still be called off; None = there is none.
         self.drain: Drain | None = None
 
@@ -87,6 +89,15 @@ class Evictor:
         if self.drain is not None and self.drain.limit != seconds:
             self.drain.set_limit(seconds)
             self._tell(self.drain)
+
+    def hurry_sleep(self) -> None:
+        """Give a server that is being asked to sleep a short time in all: somebody waits."""
+        self._sleeping.hurry()
+
+    def sleep_no_more(self) -> None:
+        """Stop from now on what would have been asked to sleep, and what is being asked."""
+        self._last = True
+        self._sleeping.give_up()
 
     def call_off(self, why: str) -> None:
         """Give up the drain in progress, and let requests in again, first those that wait at the door."""
@@ -123,7 +134,7 @@ class Evictor:
                 writes = await self._save(launch)
             launch.stopping = True
             self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
-            if action.sleep and writes is None and not self._hands.hurry.is_set():
+            if action.sleep and writes is None and not (self._last or self._hands.hurry.is_set()):
                 slept = await self._sleep(launch)
                 if slept is not None:
                     return Outcome(slept, self._hands.clock() - began, launch=launch)

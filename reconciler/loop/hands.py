@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import anyio
@@ -70,9 +70,15 @@ class Hands:
             self.progress = progress
             self.changed()
 
-    async def record(self, launch: Launch) -> None:
-        """Write down how a launch is now, so that a later run knows."""
-        await self.keeper.keep(self.store.put_launch(record_of(launch, boot_id())))
+    async def record(self, launch: Launch, *, half: bool = False) -> bool:
+        """Write down how a launch is now, so that a later run knows; return whether that succeeded.
+
+        `half`: it is about to be neither ready nor asleep. Should we die now, it is ended.
+        """
+        record = record_of(launch, boot_id())
+        if half:
+            record = replace(record, ready=False, asleep=False)
+        return await self.keeper.keep(self.store.put_launch(record))
 
     async def end(self, launch: Launch, grace: float, *, failed: bool) -> Event:
         """Stop all processes of a launch and forget it. Its memory should then be back; it is not waited for here."""

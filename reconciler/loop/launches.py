@@ -52,6 +52,9 @@ class Launch:
     asleep: bool = False
     #: It would give nothing back.
     sleepless: bool = False
+    #: Of what it had committed: bytes that it gave back when it fell asleep, and what it kept; None = not known.
+    gave_back: int | None = None
+    kept: int | None = None
     #: Fingerprint of the weights it was started with; "" = not known.
     weights: str = ""
     #: Bytes committed when it was ready for the first time; None = not known.

@@ -167,6 +167,8 @@ class Loader:
             tasks.start_soon(patience.watch, launch, self._hands.host.logs.path(launch.model))
             try:
                 await until_ready(self._hands, self.http, launch, spec, note)
+                if lie := await self._sleeping.lied(launch, spec):
+                    failure = LoadError(lie)
             except LoadError as error:
                 failure = error
             tasks.cancel_scope.cancel()

@@ -173,6 +173,7 @@ class Loop:
         else:
             self._stop_asked = self._clock()
         self._stopping = True
+        self._evictor.sleep_no_more()
         self._end_leases()
         self.wake()
 
@@ -359,8 +360,13 @@ class Loop:
         return await self._evictor.evict(step, partial(self._desired.promised, step.model))
 
     def _review_drain(self, world: World, now: float) -> None:
-        """Hold a drain in progress to its limits as they are now, and call it off when it is not needed any more."""
+        """Hold a drain in progress to its limits as they are now, and call it off when it is not needed any more.
+
+        A server that is being asked to sleep is not waited for as long as it likes once somebody waits for room.
+        """
         state = self._slot.state
+        if isinstance(state, machine.Evicting) and any(d.waiting for d in world.observation.demands):
+            self._evictor.hurry_sleep()
         if not isinstance(state, machine.Evicting) or self._evictor.drain is None or self._late:
             return
         model = self._desired.promised(state.action.model)

@@ -2,12 +2,15 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from manager import SOON, running
+from manager import SOON, Asking, running
+from reconciler.store.paths import DATABASE
+from reconciler.store.readonly import peek
 from scripted import OWN, ScriptedManager, anonymous
 from support import wait_for
 
@@ -86,6 +89,7 @@ def test_one_that_gives_nothing_back_or_does_not_wake_is_ended(manager: Scripted
     models = {
         "liar": manager.sleepy("liar", "--sleep-lies", hold=HOLD),
         "rude": manager.sleepy("rude", "--sleep-says", "500", hold=HOLD),
+        "dull": manager.sleepy("dull", "--wake-lies", hold=HOLD),
         "stiff": manager.sleepy("stiff", "--wake-says", "500", hold=HOLD),
         "stuck": manager.sleepy("stuck", "--wake-takes", "99", hold=HOLD, timeouts={"load": 1.5}),
     }
@@ -112,6 +116,14 @@ def test_one_that_gives_nothing_back_or_does_not_wake_is_ended(manager: Scripted
     answer = manager.ask("stiff")
     assert answer.status_code == 200
     assert answer.json()["pid"] != pid
+
+    pid = manager.ask("dull").json()["pid"]
+    assert manager.ask("rude").status_code == 200
+    manager.wait_model("dull", state="asleep", pid=pid)
+    refused = manager.ask("dull")
+    assert refused.status_code == 502
+    assert "it says that it woke, and has taken " in refused.json()["error"]["message"]
+    wait_for(lambda: not running(pid), SOON, "the end of one whose waking is a lie")
 
     pid = manager.ask("stuck").json()["pid"]
     assert manager.ask("liar").status_code == 200
@@ -148,3 +160,34 @@ def test_the_next_manager_adopts_what_sleeps_and_its_death_is_in_nobodys_way(
     last = int(manager.wait_model("sleepy", state="asleep")["pid"])
     assert manager.stop() == 0
     assert not running(last)
+
+
+def test_a_manager_that_ends_while_a_model_goes_to_sleep_leaves_nothing_half_asleep(
+    manager: ScriptedManager,
+) -> None:
+    models = {
+        "slow": manager.sleepy("slow", "--sleep-takes", "60", hold=HOLD),
+        "other": manager.fake("other", size=200),
+    }
+    manager.write(models, memory=MEMORY)
+    manager.start()
+    pid = manager.ask("slow").json()["pid"]
+    Asking(manager, "other")
+    wait_for(lambda: half_asleep(manager), SOON, "the record")
+    manager.kill()
+    manager.start()
+    assert manager.wait_log("ending a leftover", model="slow")["reason"].startswith("it was being loaded, or")
+    wait_for(lambda: not running(pid), SOON, "the end of one that is half asleep")
+
+    pid = manager.ask("slow").json()["pid"]
+    Asking(manager, "other")
+    wait_for(lambda: half_asleep(manager), SOON, "the record")
+    began = time.monotonic()
+    assert manager.stop() == 0
+    assert time.monotonic() - began < 10.0, "30 s were its own"
+    assert not running(pid)
+
+
+def half_asleep(manager: ScriptedManager) -> bool:
+    with peek(manager.state_dir / DATABASE) as store:
+        return any(x.pid is not None and not x.ready and x.model == "slow" for x in store.launches())
