@@ -16,8 +16,9 @@ from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.store import AsyncStore
 
-#: Seconds a survivor has to answer one real call.
+#: Seconds a survivor has to answer one real call, and those of them that all others wait for it.
 PROBE_SECONDS = 5.0
+FIRST_SECONDS = 0.5
 GRACE_SECONDS = 5.0
 
 log = structlog.get_logger("reconciler.loop")
@@ -31,10 +32,12 @@ async def adopt(
     http: httpx.AsyncClient,
     now: float,
 ) -> list[Launch]:
-    """Return the launches of earlier runs that live on. The others are ended, and forgotten.
+    """Return the launches of earlier runs that live on, in their order. The others are ended, and forgotten.
 
-    A half-loaded one is ended: nobody knows how far it is. One with other settings than today's lives on until the
-    plan replaces it. Nothing else is touched: what is not recorded is not ours.
+    They are looked at side by side. One that is silent for a moment is among them, `on_trial`: nobody is sent to it
+    until `tried` has said that it answers, and no other model waits for that. A half-loaded one is ended: nobody
+    knows how far it is. One with other settings than today's lives on until the plan replaces it. Nothing else is
+    touched: what is not recorded is not ours.
     """
     records = await store.launches()
     survivors = await anyio.to_thread.run_sync(host.survivors, records)
@@ -42,24 +45,57 @@ async def adopt(
     for record in records:
         if record.launch_id not in alive:
             await keeper.keep(store.drop_launch(record.launch_id))
-    kept = []
-    for survivor in survivors:
-        launch = launch_of(survivor, specs, now)
-        problem = await _problem(host, survivor, launch, http)
-        if problem is None:
-            log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port)
-            kept.append(launch)
-            continue
-        log.info("ending a leftover", model=launch.model, pids=survivor.pids, reason=problem)
-        try:
-            await host.stop(survivor.process, launch.id, grace=GRACE_SECONDS)
-            await keeper.keep(store.drop_launch(launch.id))
-        except StopError as error:
-            log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
-            launch.ready, launch.asleep, launch.broken = False, False, True
-            kept.append(launch)
+    launches = [launch_of(survivor, specs, now) for survivor in survivors]
+    stays = [False] * len(launches)
+
+    async def look(index: int) -> None:
+        stays[index] = await _stays(host, store, keeper, survivors[index], launches[index], http)
+
+    async with anyio.create_task_group() as tasks:
+        for index in range(len(launches)):
+            tasks.start_soon(look, index)
     await _end_unrecorded(host, [record.launch_id for record in records])
-    return kept
+    return [launch for launch, kept in zip(launches, stays, strict=True) if kept]
+
+
+async def tried(launch: Launch, http: httpx.AsyncClient) -> bool:
+    """Return whether one that is on trial answers after all; if not, it is broken, and the plan ends it."""
+    why = await _silence(launch, http, PROBE_SECONDS - FIRST_SECONDS)
+    launch.on_trial = False
+    if launch.exit is not None or launch.stopping:
+        return False
+    if why is None:
+        log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port, late=True)
+        return True
+    why = why or f"it has not answered within {PROBE_SECONDS:g} s"
+    log.warning("ending a leftover", model=launch.model, pids=[launch.process.pid], reason=why)
+    launch.ready, launch.broken = False, True
+    return False
+
+
+async def _stays(
+    host: Host,
+    store: AsyncStore,
+    keeper: Keeper,
+    survivor: Survivor,
+    launch: Launch,
+    http: httpx.AsyncClient,
+) -> bool:
+    """Return whether a survivor lives on; one that does not is ended, unless that cannot be done."""
+    problem = await _problem(host, survivor, launch, http)
+    if problem is None:
+        if not launch.on_trial:
+            log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port)
+        return True
+    log.info("ending a leftover", model=launch.model, pids=survivor.pids, reason=problem)
+    try:
+        await host.stop(survivor.process, launch.id, grace=GRACE_SECONDS)
+        await keeper.keep(store.drop_launch(launch.id))
+    except StopError as error:
+        log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
+        launch.ready, launch.asleep, launch.broken = False, False, True
+        return True
+    return False
 
 
 async def _end_unrecorded(host: Host, known: list[str]) -> None:
@@ -102,8 +138,17 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
     launch.host = proof.host
     if launch.spec is None or launch.asleep:  # whether it can be woken is seen when it is needed
         return None
-    with anyio.move_on_after(PROBE_SECONDS):
+    why = await _silence(launch, http, FIRST_SECONDS)
+    launch.on_trial = why == ""
+    return why or None
+
+
+async def _silence(launch: Launch, http: httpx.AsyncClient, seconds: float) -> str | None:
+    """Return None if it answers one real call, why it does not, or "" if it has not within so many seconds."""
+    if launch.spec is None:
+        return None
+    with anyio.move_on_after(seconds):
         probe = await careful.get(launch.spec.engine).probe(launch.spec, launch.base_url, http)
         detail = excerpt(probe.detail, secrets_of(launch.spec))
         return None if probe.readiness is Readiness.READY else f"it does not answer: {detail}"
-    return f"it has not answered within {PROBE_SECONDS:g} s"
+    return ""

@@ -31,6 +31,8 @@ class Launch:
     #: We are ending it: its exit is no crash.
     stopping: bool = False
     broken: bool = False
+    #: Of an earlier run, and silent so far: nobody is sent to it yet.
+    on_trial: bool = False
     loaded_at: float = 0.0
     #: Its processes, and when they were found out last.
     pids: tuple[int, ...] = ()

@@ -24,7 +24,7 @@ from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Preflig
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.admission import admissions
-from reconciler.loop.adopt import adopt
+from reconciler.loop.adopt import adopt, tried
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
 from reconciler.loop.drains import Drains
@@ -216,8 +216,21 @@ class Loop:
             self._launches.add(launch)
             self._watch_soon(launch)
             spec = specs.get(launch.model)
-            if launch.ready and spec is not None and self._launches.serving(launch.model) is None:
+            if (
+                launch.ready
+                and not launch.on_trial
+                and spec is not None
+                and self._launches.serving(launch.model) is None
+            ):
                 await self._loader.serve(launch, spec)
+
+    async def _try(self, launch: Launch) -> None:
+        """Serve with a process of an earlier run that was silent at first, once it answers."""
+        answers = await tried(launch, self._loader.http)
+        spec = self._applied.launches.get(launch.model)
+        if answers and spec is not None and self._launches.serving(launch.model) is None:
+            await self._loader.serve(launch, spec)
+        self.wake()
 
     async def _turn(self) -> float | None:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""
@@ -463,6 +476,8 @@ class Loop:
     def _watch_soon(self, launch: Launch) -> None:
         assert self._tasks is not None, "the loop runs"
         self._tasks.start_soon(self._watch, launch)
+        if launch.on_trial:
+            self._tasks.start_soon(self._try, launch)
 
     async def _watch(self, launch: Launch) -> None:
         launch.exit = await self._host.wait_exit(launch.process)
