@@ -1,5 +1,6 @@
 """What a real llama.cpp knows of a conversation survives an eviction, or the model starts cold and says why."""
 
+import hashlib
 import json
 import os
 import re
@@ -139,10 +140,23 @@ def changed_file(talk: Talk) -> None:
         out.write(b"\xff" * 64)
 
 
+def garbage(talk: Talk) -> None:
+    """Leave a file that no server can read, with a record that says it is what was saved."""
+    [file] = (talk.place / "files").iterdir()
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3 :] = os.urandom(len(data) - len(data) // 3)
+    data[12:16] = b"\xff" * 4
+    file.write_bytes(data)
+    record = json.loads((talk.place / "state.json").read_text())
+    record["files"][0]["digest"] = hashlib.blake2b(data, digest_size=16).hexdigest()
+    (talk.place / "state.json").write_text(json.dumps(record))
+
+
 def test_another_state_of_things_is_a_cold_start(talk: Talk) -> None:
     changes: tuple[tuple[Callable[[Talk], None], str], ...] = (
         (other_cache, "settings it depends on were changed since"),
         (changed_file, r"slot-\d.bin was changed or is damaged"),
+        (garbage, r"/slots/\d\?action=restore answers 400: Unable to restore slot.*"),
     )
     for number, (change, said) in enumerate(changes, 1):
         talk.turns = []

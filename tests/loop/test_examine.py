@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.core.launch import Device, LaunchSpec, LoadMode, LoraAdapter
+from random_gguf import RandomModel, write_random
+from reconciler.core.launch import Device, LaunchSpec, LoadMode, LoraAdapter, Role
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import placement, registry
 from reconciler.engines.command import CommandEngine
@@ -62,6 +63,31 @@ def test_a_model_without_files_has_no_fingerprint(tmp_path: Path) -> None:
     bare = LaunchSpec("m", "command", command=("/bin/true",), cwd=str(tmp_path))
     assert files_of(bare) == ()
     assert examine(bare).weights == ""
+
+
+def test_the_file_of_a_class_counts_and_need_not_settle(tmp_path: Path) -> None:
+    text = "class Words:\n    def embed(self, texts): ..."
+    (tmp_path / "words.py").write_text(text)
+    launch = LaunchSpec("m", "python", entry="words:Words", role=Role.EMBEDDING, cwd=str(tmp_path))
+    before = examine(launch).weights
+    assert before.startswith("+")
+    (tmp_path / "words.py").write_text(text + "  # edited")
+    edited = examine(launch).weights
+    assert replaced(before, edited) == (False, True)
+    (tmp_path / "words.py").write_text("class Words:\n    def embed(self, texts")
+    broken = examine(launch)
+    assert (broken.reason, broken.weights) == (Reason.NOT_STARTABLE, "")
+
+
+@pytest.mark.usefixtures("later")
+def test_weights_and_class_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text("class Words:\n    def embed(self, texts): ...")
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    launch = LaunchSpec("m", "python", entry="words:Words", role=Role.EMBEDDING, cwd=str(tmp_path))
+    launch = replace(launch, weights=str(tmp_path / "model.bin"))
+    before = examine(launch).weights
+    (tmp_path / "model.bin").write_bytes(b"others")
+    assert replaced(before, examine(launch).weights) == (True, False)
 
 
 @pytest.mark.usefixtures("later")
@@ -148,3 +174,17 @@ def test_whom_a_limit_reaches(
     on(Machine(system), monkeypatch)
     found = examine(replace(spec(tmp_path), allocator_limit=1))
     assert [note.startswith("memory.limit has no effect here") for note in found.notes] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("saves", "role"), [(True, Role.EMBEDDING), (True, Role.CHAT), (False, Role.EMBEDDING)]
+)
+def test_why_no_state_will_be_kept_is_known_before_a_start(tmp_path: Path, saves: bool, role: Role) -> None:
+    weights = write_random(RandomModel("w", layers=1), tmp_path)
+    notes = examine(LaunchSpec("m", "llama.cpp", weights=str(weights), role=role, saves_state=saves)).notes
+    said = [
+        note
+        for note in notes
+        if note.startswith("its state will not be kept (state.save): it computes vectors")
+    ]
+    assert len(said) == (saves and role is Role.EMBEDDING)
