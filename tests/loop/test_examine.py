@@ -65,31 +65,6 @@ def test_a_model_without_files_has_no_fingerprint(tmp_path: Path) -> None:
     assert examine(bare).weights == ""
 
 
-def test_the_file_of_a_class_counts_and_need_not_settle(tmp_path: Path) -> None:
-    text = "class Words:\n    def embed(self, texts): ..."
-    (tmp_path / "words.py").write_text(text)
-    launch = LaunchSpec("m", "python", entry="words:Words", role=Role.EMBEDDING, cwd=str(tmp_path))
-    before = examine(launch).weights
-    assert before.startswith("+")
-    (tmp_path / "words.py").write_text(text + "  # edited")
-    edited = examine(launch).weights
-    assert replaced(before, edited) == (False, True)
-    (tmp_path / "words.py").write_text("class Words:\n    def embed(self, texts")
-    broken = examine(launch)
-    assert (broken.reason, broken.weights) == (Reason.NOT_STARTABLE, "")
-
-
-@pytest.mark.usefixtures("later")
-def test_weights_and_class_are_told_apart(tmp_path: Path) -> None:
-    (tmp_path / "words.py").write_text("class Words:\n    def embed(self, texts): ...")
-    (tmp_path / "model.bin").write_bytes(b"weights")
-    launch = LaunchSpec("m", "python", entry="words:Words", role=Role.EMBEDDING, cwd=str(tmp_path))
-    launch = replace(launch, weights=str(tmp_path / "model.bin"))
-    before = examine(launch).weights
-    (tmp_path / "model.bin").write_bytes(b"others")
-    assert replaced(before, examine(launch).weights) == (True, False)
-
-
 @pytest.mark.usefixtures("later")
 def test_what_cannot_be_started_replaces_nothing(tmp_path: Path) -> None:
     launch = replace(spec(tmp_path), command=("/no/such/server",))
