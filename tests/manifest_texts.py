@@ -11,6 +11,7 @@ import pytest
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
 from reconciler.engines.adapter import Adapter
+from reconciler.engines import adapter_checks
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.manifest import Applied, Diagnostic, ManifestError, load_manifest
 
@@ -80,7 +81,7 @@ class PlainEngine(Adapter):
     roles = frozenset(Role)
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
-        return self.findings
+        return (*self.findings, *adapter_checks.sleeping(self, spec))
 
     def preflight(self, spec: LaunchSpec) -> Preflight:
         return Preflight(spec.model)

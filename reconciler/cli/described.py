@@ -1,19 +1,50 @@
 """The world on a machine that is only described: what a manifest would do there, planned with the same code."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reconciler.core.memory import GpuPool, Memory
+from reconciler.core import pressure
+from reconciler.core.memory import GpuPool, Memory, Watermarks
+from reconciler.core.pressure import Pressure
 from reconciler.core.types import Demand, Instance, ModelSpec, Observation, Preflight, Reason, World
+from reconciler.manifest.sizes import format_size
 
 if TYPE_CHECKING:
     from reconciler.core.launch import LaunchSpec
     from reconciler.manifest.applied import Applied
-    from reconciler.manifest.machine_file import DescribedMachine
+    from reconciler.manifest.machine_file import DescribedMachine, InMemory
 
 #: The time of the description. Long after the clock began, so that a day of idle time is no negative one.
 NOW: Final = 1_000_000_000.0
+
+
+def look(applied: "Applied", path: Path) -> World:
+    """Return the world on the machine that a file describes; what is odd in it is said on stderr.
+
+    Raises ManifestRefusedError with every fault of the file.
+    """
+    from reconciler.cli.output import note
+
+    machine = read_machine(path, applied)
+    there = world(applied, machine)
+    for text in oddities(applied, machine, there):
+        note(f"warning: {path}: {text}")
+    return there
+
+
+def oddities(applied: "Applied", machine: "DescribedMachine", there: World) -> Iterator[str]:
+    """Yield what hinders no plan, and is probably not meant."""
+    for spec in applied.manifest.models:
+        stated = machine.sizes.get(spec.name)
+        if stated is not None and spec.steady is not None and spec.steady != stated:
+            sizes = f"{format_size(spec.steady)}, and sizes.{spec.name} {format_size(stated)}"
+            yield f"memory.steady of {spec.name} is {sizes}: the manifest is believed, as the loop would"
+    held = sum(i.committed or 0 for i in there.observation.instances)
+    if held + machine.in_use > machine.memory:
+        sizes = f"{format_size(held)}, and in_use {format_size(machine.in_use)}"
+        yield f"what is loaded takes {sizes}: together more than the {format_size(machine.memory)} there are"
 
 
 def read_machine(path: Path, applied: "Applied") -> "DescribedMachine":
@@ -35,7 +66,7 @@ def world(applied: "Applied", machine: "DescribedMachine") -> World:
     }
     specs = {spec.name: spec for spec in applied.manifest.models}
     instances = tuple(
-        _instance(number, specs[name], found[name], NOW - there.idle)
+        _instance(number, specs[name], found[name], there)
         for number, (name, there) in enumerate(sorted(machine.loaded.items()))
     )
     held = sum(i.committed or 0 for i in instances)
@@ -46,14 +77,23 @@ def world(applied: "Applied", machine: "DescribedMachine") -> World:
         gpu=GpuPool(machine.gpu, source="as described") if machine.gpu is not None else None,
     )
     demands = tuple(_demand(name, machine) for name in sorted({*machine.loaded, *machine.waiting}))
-    return World(Observation(1, NOW, memory, instances, demands, tuple(found.values())))
+    judged = lasting(memory, applied.manifest.watermarks)
+    return World(Observation(1, NOW, memory, instances, demands, tuple(found.values()), judged))
+
+
+def lasting(memory: Memory, marks: Watermarks | None) -> Pressure:
+    """Return the loop's judgement of a machine that has been as it is for a whole window: it is described for good."""
+    if marks is None:
+        return Pressure()
+    first = pressure.observe(Pressure(), memory, 0, marks, None, NOW - marks.window)
+    return pressure.observe(first, memory, 0, marks, None, NOW)
 
 
 def preflight(launch: "LaunchSpec", stated: int | None) -> Preflight:
     """Return what is known of a model's size there: programs need not be here, nor its files if a size is stated."""
     from reconciler.engines import registry
 
-    found = registry.get(launch.engine).sized(launch)
+    found = registry.get(launch.engine).foreseen(launch)
     if stated is not None:
         return Preflight(launch.model, steady=stated, notes=found.notes)
     if found.reason is Reason.NOT_STARTABLE and not _is_here(launch):
@@ -69,10 +109,11 @@ def _is_here(launch: "LaunchSpec") -> bool:
     return all(os.path.exists(file) for file in files if file is not None)
 
 
-def _instance(number: int, spec: ModelSpec, found: Preflight, last_used: float) -> Instance:
+def _instance(number: int, spec: ModelSpec, found: Preflight, there: "InMemory") -> Instance:
     from reconciler.core import book
 
     size = book.size(spec, found, None)
+    last_used = NOW - there.idle
     # Process ids that nobody mistakes for real ones.
     return Instance(
         spec.name,
@@ -80,21 +121,26 @@ def _instance(number: int, spec: ModelSpec, found: Preflight, last_used: float) 
         pid=-1 - number,
         started=0,
         port=0,
-        ready=True,
-        committed=size,
+        ready=not there.asleep,
+        committed=size if there.holds is None else there.holds,
         warm=0,
-        loaded_at=min(last_used, NOW),
+        loaded_at=last_used,
         last_used=last_used,
         served=1,
         admitted=size or 0,
+        asleep=there.asleep,
     )
 
 
 def _demand(name: str, machine: "DescribedMachine") -> Demand:
     there, wait = machine.loaded.get(name), machine.waiting.get(name)
+    # Who waits for a model that is there waits at its gate, or for one of its own places.
+    at_its_gate = there is not None and not there.asleep
+    count = wait.requests if wait else 0
     return Demand(
         name,
         active=there.requests if there else 0,
-        waiting=wait.requests if wait else 0,
-        oldest=NOW - wait.oldest if wait else None,
+        waiting=0 if at_its_gate else count,
+        oldest=NOW - wait.oldest if wait and not at_its_gate else None,
+        gated=count if at_its_gate else 0,
     )

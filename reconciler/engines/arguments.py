@@ -1,7 +1,7 @@
 """Values among the words of a command line, as argparse and its relatives read them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
@@ -20,6 +20,16 @@ BINARY: Final = {
 }
 
 
+def name(word: str) -> str:
+    """Return the flag that a word gives, spelt as most are: many parsers take `--max_len` for `--max-len`.
+
+    >>> name("--max_len=5"), name("-t"), name("a_b")
+    ('--max-len', '-t', 'a_b')
+    """
+    flag = word.partition("=")[0]
+    return flag.replace("_", "-") if flag.startswith("--") else flag
+
+
 def value(words: Sequence[str], *flags: str) -> str | None:
     """Return the value of the last of `flags` in `words`; None = it is not there.
 
@@ -28,18 +38,28 @@ def value(words: Sequence[str], *flags: str) -> str | None:
     """
     found = None
     for i, word in enumerate(words):
-        name, equals, rest = word.partition("=")
-        if name in flags or (name.startswith("--") and name.replace("_", "-") in flags):
+        if name(word) in flags:
+            _, equals, rest = word.partition("=")
             found = rest if equals else words[i + 1] if i + 1 < len(words) else found
     return found
 
 
 def given(words: Sequence[str], *flags: str) -> bool:
     """Return whether one of `flags` is in `words`."""
-    return any(word.partition("=")[0].replace("_", "-") in flags for word in words)
+    return any(name(word) in flags for word in words)
 
 
-def size(text: str, units: dict[str, int]) -> int | None:
+def count(words: Sequence[str], *flags: str) -> int | None:
+    """Return the whole number, at least 1, that the last of `flags` states; None = none, or no such number.
+
+    >>> count(["--kept", "4"], "--kept"), count(["--kept=many"], "--kept")
+    (4, None)
+    """
+    stated = value(words, *flags)
+    return int(stated) if stated is not None and stated.isdecimal() and int(stated) > 0 else None
+
+
+def size(text: str, units: Mapping[str, int]) -> int | None:
     """Return the bytes that `text` means where suffixes are `units`; None = it is no size to that program.
 
     >>> size("4GB", DECIMAL), size("2G", BINARY), size("much", BINARY)

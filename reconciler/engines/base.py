@@ -39,8 +39,8 @@ class Finding:
     path: tuple[str, ...]
     message: str
     hint: str = ""
-    #: The setting would have no effect: an error where the model itself states it, nothing where `defaults` do, which
-    #: are for models of all engines.
+    #: This engine has no use for the setting: an error where the model itself states it. Where `defaults` do, which are
+    #: for models of all engines, it is passed over: the launch is made as if nobody had stated it.
     needless: bool = False
 
 
@@ -154,6 +154,10 @@ class Engine(Protocol):
     torch: bool | None
     #: Whether its server is told `memory.limit` itself, whatever it computes on.
     takes_limit: bool
+    #: Fields of a request's body that are refused: by them a client would have it load files of the client's choice.
+    withheld: frozenset[str]
+    #: Whether it loads whatever model a request names: what is passed on to it unread needs the scope admin.
+    swaps: bool
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
         """Return what is wrong with the settings themselves; reads no file."""
@@ -163,7 +167,11 @@ class Engine(Protocol):
         """Say whether it could start now and how many bytes it would take. Reads files: call it in a worker thread."""
         ...
 
-    def sized(self, spec: LaunchSpec) -> Preflight:
+    def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:
+        """Return the first words of the command line, or None if the program is not there. Reads the file system."""
+        ...
+
+    def foreseen(self, spec: LaunchSpec) -> Preflight:
         """Return the part of `preflight` that the files alone tell: the size, whether or not its program is here."""
         ...
 
@@ -171,6 +179,13 @@ class Engine(Protocol):
         """Return the process to start so that it serves on 127.0.0.1:`port`.
 
         `saves` is the folder for its saved states, absolute, where `spec.saves_state` asks for them.
+        """
+        ...
+
+    def sources(self, spec: LaunchSpec) -> tuple[str, ...]:
+        """Return the files besides its weights that a process is made of and a user edits: an edit replaces it.
+
+        Reads the file system.
         """
         ...
 

@@ -1,6 +1,6 @@
 """The engine `comfyui`: a ComfyUI of the user's. It works on a queue, long after it has answered the request."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,9 +8,9 @@ import anyio
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
-from reconciler.engines import checkout, failures, programs, refusals, requests
+from reconciler.engines import checkout, failures, programs, requests
 from reconciler.engines.adapter import Adapter
-from reconciler.engines.base import EngineError, Finding, Server, Sleeper
+from reconciler.engines.base import EngineError, Server, Sleeper
 from reconciler.engines.proof import Call
 
 #: Bytes that come and go on any machine.
@@ -30,6 +30,7 @@ class ComfyUI(Adapter):
     #: None of OpenAI's.
     routes: Mapping[Role, frozenset[str]] = {Role.IMAGE: frozenset()}
     owned: Mapping[str, str] = {
+        **dict.fromkeys(("--tls-certfile", "--tls-keyfile"), ""),
         "--port": "port",
         "--listen": "",
         "--cpu": "device.gpus",
@@ -59,10 +60,6 @@ class ComfyUI(Adapter):
         """Return the flags that all versions know."""
         flags = ["--listen", "127.0.0.1", "--port", str(port), "--disable-auto-launch"]
         return [*flags, *(["--cpu"] if spec.device.gpus == () else [])]
-
-    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield keys without a place here: models are named by workflows."""
-        yield from refusals.unused(spec, self.name, *refusals.CONTEXT, *refusals.FURTHER, "memory.mode")
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return no size: it is that of the largest workflow."""

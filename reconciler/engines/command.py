@@ -1,13 +1,14 @@
 """The engine `command`: any program that serves HTTP on a port it is told."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 
-from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import api_key, placeholders, programs
+from reconciler.engines import api_key, placeholders, programs, refusals
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe
 from reconciler.engines.exits import explain_exit
@@ -19,45 +20,40 @@ class CommandEngine(Adapter):
 
     name = "command"
     roles = frozenset(Role)
+    weights = False
+    #: The context is kept by the gateway, and counts in what is said of the size.
+    uses = refusals.PROGRAM | {
+        "context.bytes_per_token",
+        "context.max_tokens",
+        "context.slots",
+        "memory.mode",
+    }
 
-    def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
-        """Return what is wrong with the settings themselves; reads no file."""
-        findings: list[Finding] = []
+    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
+        """Yield what its command line lacks."""
         if not spec.command:
-            findings.append(
-                Finding(
-                    ("command",), "this engine needs a command", "command: [my-server, --port, '${port}']"
-                )
-            )
-        own = {name for name, _ in spec.env}
-        seen: set[str] = set()
-        for path, text in placeholders.words(spec):
-            for name in placeholders.used(text):
-                seen.add(name)
-                near = placeholders.nearest(name)
-                if near and name not in own:
-                    findings.append(
-                        Finding(path, f"${{{name}}} is not filled in", f"did you mean ${{{near}}}?")
-                    )
+            hint = "command: [my-server, --port, '${port}']"
+            yield Finding(("command",), "this engine needs a command", hint)
+        seen = {name for _, text in placeholders.words(spec) for name in placeholders.used(text)}
         if "weights" in seen and spec.weights is None:
-            findings.append(Finding(("weights",), "${weights} is used, but no weights are given"))
+            yield Finding(("weights",), "${weights} is used, but no weights are given")
         if spec.command and "port" not in seen and spec.port is None:
-            findings.append(
-                Finding(
-                    ("command",),
-                    "nothing tells the server its port",
-                    "write ${port} where the port belongs, or state the port it always uses as `port:`",
-                )
-            )
+            hint = "write ${port} where the port belongs, or state the port it always uses as `port:`"
+            yield Finding(("command",), "nothing tells the server its port", hint)
+        if spec.load_mode not in (LoadMode.AUTO, LoadMode.MLOCK):
+            message = "how its program loads is for its command line"
+            hint = "leave it out; `mlock` raises the limit of locked memory"
+            yield Finding(("memory", "mode"), message, hint, needless=True)
         if not spec.health_path.startswith("/"):
-            findings.append(Finding(("health",), "must be a path that begins with /", "health: /health"))
-        return tuple(findings)
+            yield Finding(("health",), "must be a path that begins with /", "health: /health")
 
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether program, folder and weights are there. The size is for the manifest to state. Reads files."""
-        if problem := self._problem(spec):
-            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
-        return self.sized(spec)
+        found = self.sized(spec)
+        wrong = found.message if found.reason is Reason.NOT_STARTABLE else None
+        if problems := [text for text in (self._problem(spec), wrong) if text]:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, ". ".join(problems))
+        return found
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if not spec.command:

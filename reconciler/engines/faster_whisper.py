@@ -1,6 +1,7 @@
 """The engine `faster-whisper`: speech to text with the PyPI package faster-whisper-server."""
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -8,9 +9,8 @@ from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Estimate
 from reconciler.core.types import Preflight, Reason
 from reconciler.core.words import size as size_text
-from reconciler.engines import ctranslate2_file, failures, refusals
+from reconciler.engines import arguments, ctranslate2_file, failures
 from reconciler.engines.adapter import OFFLINE, Adapter
-from reconciler.engines.base import Finding
 from reconciler.memory.gguf import WeightsError
 
 #: The server reads another form field than OpenAI's `model`; this is what that field is by default.
@@ -36,7 +36,9 @@ class FasterWhisper(Adapter):
     checked = ("0.0.3",)
     #: Each further process would load the model for itself.
     owned: Mapping[str, str] = {"--port": "port", "--host": "", "--workers": "", "--reload": ""}
-    not_inherited = ("FWS_", "CT2_")
+    owned_variables: Mapping[str, str] = {"WEB_CONCURRENCY": ""}
+    sizing = frozenset({"--batch-size"})
+    not_inherited = ("FWS_", "CT2_", "UVICORN_", "WEB_CONCURRENCY")
     install = (
         "pip install faster-whisper-server (its environment is named by `python:`, if it is not on PATH)"
     )
@@ -72,13 +74,11 @@ class FasterWhisper(Adapter):
         """Return the variables: it looks nothing up on the network. Threads are OMP_NUM_THREADS."""
         return dict(OFFLINE)
 
-    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield keys without a place here."""
-        yield from refusals.unused(spec, self.name, *refusals.CONTEXT, *refusals.FURTHER, "memory.mode")
-
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return whether the folder is complete, and the size of the model where it is computed on the CPU. Blocks."""
         folder = Path(spec.weights or "")
+        if problem := _no_settings(spec):
+            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
         if problem := _incomplete(folder):
             return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
         try:
@@ -109,7 +109,22 @@ class FasterWhisper(Adapter):
 
 
 def _config(spec: LaunchSpec) -> bool:
-    return any(word.partition("=")[0] in _CONFIG for word in (*spec.command[1:], *spec.args))
+    return arguments.given((*spec.command[1:], *spec.args), *_CONFIG)
+
+
+def _no_settings(spec: LaunchSpec) -> str | None:
+    """Return what is wrong with the file of settings that `args` name, in a sentence, or None."""
+    if not _config(spec):
+        return None
+    named = arguments.value((*spec.command[1:], *spec.args), *_CONFIG)
+    if named is None:
+        return "`-f` names no file of settings"
+    path = Path(spec.cwd, named)
+    if not path.exists():
+        return f"its file of settings {path} does not exist"
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return f"its file of settings {path} cannot be read"
+    return None if path.stat().st_size else f"its file of settings {path} is empty"
 
 
 def _on_cpu(spec: LaunchSpec) -> bool:

@@ -1,6 +1,6 @@
 """The engine `infinity`: infinity-emb, for embeddings, ranks and classes with PyTorch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -8,7 +8,6 @@ from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
 from reconciler.engines import failures, refusals, weights
 from reconciler.engines.adapter import OFFLINE, Adapter
-from reconciler.engines.base import Finding
 from reconciler.engines.proof import OPENAI_CALLS, Call
 
 #: Texts it computes at once.
@@ -35,7 +34,10 @@ class Infinity(Adapter):
         Role.RERANK: frozenset({"/v1/rerank"}),
         Role.CLASSIFY: frozenset({"/v1/classify"}),
     }
+    abbreviates = False
+    uses = refusals.PACKAGE | {"context.bytes_per_token", "context.max_tokens"}
     owned: Mapping[str, str] = {
+        **dict.fromkeys(("--preload-only", "--proxy-root-path"), ""),
         "--model-id": "weights",
         "--served-model-name": "aliases",
         "--host": "",
@@ -44,6 +46,11 @@ class Infinity(Adapter):
         "--device": "device.gpus",
         "--device-id": "device.gpus",
     }
+    sizing = frozenset(
+        {
+            *("--batch-size", "--bettertransformer", "--compile", "--dtype", "--embedding-dtype", "--engine"),
+        }
+    )
     key_variables = ("INFINITY_API_KEY",)
     not_inherited = ("INFINITY_",)
     known_failures = failures.known(
@@ -56,12 +63,6 @@ class Infinity(Adapter):
             "this model brings its own code: args: [--trust-remote-code], if you trust it",
         ),
     )
-
-    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield what it cannot do."""
-        yield from refusals.unused(
-            spec, self.name, *refusals.FURTHER, "context.cache_type", "context.slots", "memory.mode"
-        )
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return what follows the program. Nothing is compiled, and code that comes with weights is not run."""

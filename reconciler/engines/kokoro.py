@@ -1,7 +1,7 @@
 """The engine `kokoro`: speech with a clone of Kokoro-FastAPI."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -9,9 +9,9 @@ from reconciler.core.launch import LaunchSpec, Role, Sleep
 from reconciler.core.memory import Estimate
 from reconciler.core.types import Preflight, Reason
 from reconciler.core.words import size as size_text
-from reconciler.engines import checkout, failures, programs, refusals, requests
+from reconciler.engines import checkout, failures, programs, requests
 from reconciler.engines.adapter import OFFLINE, Adapter
-from reconciler.engines.base import Finding, Server, Sleeper
+from reconciler.engines.base import Server, Sleeper
 from reconciler.engines.proof import Call
 
 #: The name of the model that is not one of OpenAI's.
@@ -33,12 +33,23 @@ class Kokoro(Adapter):
             {"model": _MODEL, "input": "a", "voice": "af_heart", "response_format": "wav", "stream": False},
         )
     }
+    abbreviates = False
     #: Each further process would load the model for itself.
     owned: Mapping[str, str] = {
         "--port": "port",
-        **dict.fromkeys(("--host", "--reload", "--uds", "--workers"), ""),
+        **dict.fromkeys(("--env-file", "--factory", "--fd", "--host", "--reload", "--root-path"), ""),
+        **dict.fromkeys(("--ssl-certfile", "--ssl-keyfile", "--uds", "--workers"), ""),
     }
-    not_inherited = ("ALLOW_DEV_UNLOAD", "DEVICE_TYPE", "MODEL_", "USE_GPU", "VOICES_DIR")
+    owned_variables: Mapping[str, str] = {
+        "DEVICE_TYPE": "device.gpus",
+        "MODEL_DIR": "weights",
+        "USE_GPU": "device.gpus",
+        "WEB_CONCURRENCY": "",
+    }
+    not_inherited = (
+        *("ALLOW_DEV_UNLOAD", "DEVICE_TYPE", "MODEL_", "USE_GPU", "UVICORN_"),
+        *("VOICES_DIR", "WEB_CONCURRENCY"),
+    )
     install = (
         "clone Kokoro-FastAPI, install it into an environment (`uv pip install -e '.[cpu]'`), and name the clone as "
         "`cwd:` and the environment as `python:`"
@@ -84,10 +95,6 @@ class Kokoro(Adapter):
         if spec.sleep is not Sleep.OFF:
             env["ALLOW_DEV_UNLOAD"] = "true"
         return env
-
-    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield keys without a place here."""
-        yield from refusals.unused(spec, self.name, *refusals.CONTEXT, *refusals.FURTHER, "memory.mode")
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return whether its model is there. It grows with every sentence, so no file tells its size. Blocks."""

@@ -9,7 +9,7 @@ import httpx
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import devices, placeholders
+from reconciler.engines import devices, placeholders, refusals
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver
 from reconciler.engines.health import ask_health
@@ -35,6 +35,8 @@ class LlamaCpp(Adapter):
 
     name = "llama.cpp"
     roles = llama_settings.ROLES
+    #: Checked in a place of its own, `llama/settings.py`.
+    uses = refusals.CHOSEN - {"batch", "entry", "python"}
     torch = False
     checked = (llama_notes.CHECKED,)
 
@@ -45,9 +47,11 @@ class LlamaCpp(Adapter):
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether server and weights are there and how many bytes it takes once loaded. Reads files."""
         spec = placeholders.filled(spec, 0)
-        if problem := llama_preflight.problem(spec):
-            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
-        return self.sized(spec)
+        found = self.sized(spec)
+        wrong = found.message if found.reason is Reason.NOT_STARTABLE else None
+        if problems := [text for text in (llama_preflight.problem(spec), wrong) if text]:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, ". ".join(dict.fromkeys(problems)))
+        return found
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return what the files say of the size, whether or not its server is installed here. Reads files."""

@@ -41,6 +41,7 @@ class PythonEngine(Adapter):
     roles = frozenset(Role)
     takes_limit = True
     weights = False
+    uses = frozenset({"batch", "context.max_tokens", "context.slots", "device.threads", "entry", "python"})
     #: The worker itself knows the smallest piece of work of its class.
     calls: Mapping[Role, Call] = {role: Call("/probe") for role in Role}
     routes: Mapping[Role, frozenset[str]] = {
@@ -82,34 +83,39 @@ class PythonEngine(Adapter):
         """Yield a missing entry, and keys that a class is not told."""
         if spec.entry is None:
             yield Finding(("entry",), "this engine needs a class to serve", "entry: package.module:Class")
-        keys = (
-            "adapters",
-            "command",
-            "context.bytes_per_token",
-            "context.cache_type",
-            "draft",
-            "memory.mode",
-        )
-        yield from refusals.unused(spec, self.name, *keys, "projector")
+        elif name := python_entry.of_python(spec.entry):
+            hint = f"give yours another name than {name}.py"
+            yield Finding(("entry",), f"{name} is a module that Python itself brings", hint)
+        if spec.role not in _BATCHED:
+            yield from refusals.unused(spec, f"{self.name} as {spec.role.value} server", ("batch",))
 
     def _problem(self, spec: LaunchSpec) -> str | None:
         if spec.entry is None:
             return "no entry is given"
-        return super()._problem(spec) or _too_old(spec) or python_entry.find(spec).problem()
+        if problem := super()._problem(spec) or _too_old(spec):
+            return problem
+        return python_entry.find(spec).problem(python_entry.interpreter_version(spec))
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return what the weights say; the rest of its size is for the manifest to state. Reads files."""
         found = look_at(spec)
-        if found.reason is Reason.NOT_STARTABLE:
+        if found.reason is Reason.NOT_STARTABLE or spec.entry is None:
             return found
         entry, version = python_entry.find(spec), python_entry.interpreter_version(spec)
         # What a class was measured to hold is true of the code that was measured.
         build = f"python {version or python_env.interpreter(spec)} {spec.entry} {entry.changed or 0:x}"
         notes = found.notes
+        if lacks := entry.note(spec.role):
+            notes += (lacks,)
         if entry.file is None:
             notes += (f"{entry.module} is neither in {spec.cwd} nor among the packages of its interpreter",)
         message = found.message or "nobody can know what a class of yours takes: give memory.steady"
         return replace(found, build=build, notes=notes, message=message)
+
+    def sources(self, spec: LaunchSpec) -> tuple[str, ...]:
+        """Return the module's file; what it imports is not followed."""
+        file = python_entry.find(spec).file if spec.entry is not None else None
+        return (str(file),) if file is not None else ()
 
     def version(self, spec: LaunchSpec) -> str | None:
         """Return the version of the interpreter."""

@@ -42,6 +42,9 @@ class StableDiffusionCpp(Adapter):
     routes: Mapping[Role, frozenset[str]] = {
         Role.IMAGE: frozenset({"/v1/images/generations", "/v1/images/edits"})
     }
+    abbreviates = False
+    uses = refusals.PROGRAM | {"memory.mode"}
+    hints: Mapping[str, str] = {"adapters": "args: [--lora-model-dir, FOLDER]; a request names the adapter"}
     owned: Mapping[str, str] = {
         "-m": "weights",
         "--model": "weights",
@@ -88,12 +91,10 @@ class StableDiffusionCpp(Adapter):
         return ggml_threads.variables(spec)
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield keys without a place here."""
-        hints = {"adapters": "args: [--lora-model-dir, FOLDER]; a request names the adapter"}
-        yield from refusals.unused(spec, self.name, *refusals.CONTEXT, *refusals.FURTHER, hints=hints)
+        """Yield the load modes it has not."""
         if spec.load_mode in (LoadMode.MLOCK, LoadMode.NONE):
             message = f"{self.name} has no load mode {spec.load_mode.value}"
-            yield Finding(("memory", "mode"), message, "auto, or mmap")
+            yield Finding(("memory", "mode"), message, "auto, or mmap", needless=True)
 
     def parallel(self, spec: LaunchSpec) -> int | None:
         """Return two: one is drawn, and one is there when it is done."""

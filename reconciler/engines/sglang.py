@@ -52,7 +52,14 @@ class Sglang(Adapter):
         **dict.fromkeys((Role.CHAT, Role.VISION, Role.COMPLETION), _GENERATION),
         Role.CLASSIFY: frozenset({"/v1/classify"}),
     }
+    uses = refusals.PACKAGE | refusals.CONTEXT | {"adapters", "draft"}
     owned: Mapping[str, str] = {
+        "--config": "its file could set what reconcile sets: give its settings one by one as `args`",
+        "--device": "device.gpus",
+        "--base-gpu-id": "device.gpus",
+        "--enable-lora": "adapters",
+        **dict.fromkeys(("--grpc-mode", "--smg-grpc-mode", "--fastapi-root-path", "--uds"), ""),
+        **dict.fromkeys(("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs"), ""),
         "--model-path": "weights",
         "--model": "weights",
         "--host": "",
@@ -69,6 +76,18 @@ class Sglang(Adapter):
         "--enable-weights-cpu-backup": "sleep",
         "--is-embedding": "role",
     }
+    #: Not `--mem-fraction-static`: it bounds a pool whose tokens are counted, and can only make it smaller.
+    sizing = frozenset(
+        {
+            *("--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", "--cpu-offload-gb"),
+            *("--tp", "--tp-size", "--tensor-parallel-size", "--pp", "--pp-size", "--pipeline-parallel-size"),
+            *("--dp", "--dp-size", "--data-parallel-size", "--ep", "--ep-size", "--expert-parallel-size"),
+            *("--quantization", "--dtype", "--json-model-override-args", "--swa-full-tokens-ratio"),
+            *("--chunked-prefill-size", "--max-prefill-tokens", "--cuda-graph-max-bs", "--cuda-graph-bs"),
+            *("--max-loras-per-batch", "--max-lora-rank", "--tokenizer-worker-num", "--enable-torch-compile"),
+            "--speculative-algorithm",
+        }
+    )
     not_inherited = ("SGLANG_", "SGL_")
     known_failures = failures.known(
         (
@@ -87,7 +106,6 @@ class Sglang(Adapter):
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
         """Yield what SGLang cannot do."""
-        yield from refusals.unused(spec, self.name, "entry", "memory.mode", "projector")
         yield from adapter_checks.one_adapter(spec, self.name)
         yield from adapter_checks.cache_type(spec, self.name, _CACHE_TYPES)
 

@@ -1,14 +1,13 @@
 """The engine `tei`: Hugging Face's text-embeddings-router, for embeddings, ranks and classes."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.engines import failures, refusals, weights
 from reconciler.engines.adapter import Adapter
-from reconciler.engines.base import Finding
 from reconciler.engines.proof import OPENAI_CALLS, Call
 
 #: Tokens of one batch at least, and where nothing is known. Its own 16384 hang or end it on Metal while it warms up.
@@ -38,6 +37,13 @@ class Tei(Adapter):
         Role.RERANK: frozenset({"/rerank"}),
         Role.CLASSIFY: frozenset({"/predict"}),
     }
+    #: A program by itself.
+    abbreviates = False
+    uses = refusals.PROGRAM | {"context.bytes_per_token", "context.max_tokens"}
+    hints: Mapping[str, str] = {
+        "python": "it is no Python program: name its path as `command`, or leave it out"
+    }
+    glued = True
     owned: Mapping[str, str] = {
         "--model-id": "weights",
         "--hostname": "",
@@ -72,16 +78,6 @@ class Tei(Adapter):
             "args: [--max-batch-tokens, N] is less than one text",
         ),
     )
-
-    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield what it cannot do."""
-        yield from refusals.unused(
-            spec, self.name, *refusals.FURTHER, "context.cache_type", "context.slots", "memory.mode"
-        )
-        if spec.python is not None:
-            yield Finding(
-                ("python",), "tei is no Python program", "name its path as `command`, or leave it out"
-            )
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return the flags. Reads config.json for the longest text."""

@@ -54,8 +54,19 @@ class Vllm(Adapter):
         **dict.fromkeys((Role.CHAT, Role.VISION, Role.COMPLETION), _GENERATION),
         Role.CLASSIFY: frozenset({"/classify"}),
     }
+    uses = refusals.PACKAGE | refusals.CONTEXT | {"adapters", "draft"}
     owned: Mapping[str, str] = {
         "--model": "weights",
+        "--model-tag": "weights",
+        "--config": "its file could set what reconcile sets: give its settings one by one as `args`",
+        "--task": "role",
+        "--runner": "role",
+        "--enable-lora": "adapters",
+        "--lora-modules": "adapters",
+        "--speculative-config": "draft",
+        "-sc": "draft",
+        **dict.fromkeys(("--api-server-count", "-asc", "--headless", "--grpc", "--root-path", "--uds"), ""),
+        **dict.fromkeys(("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--ssl-cert-reqs"), ""),
         "--host": "",
         "--port": "port",
         "--served-model-name": "aliases",
@@ -67,17 +78,38 @@ class Vllm(Adapter):
         "--device-memory-utilization": "context.max_tokens",
         "--enable-sleep-mode": "sleep",
     }
+    owned_variables: Mapping[str, str] = {"VLLM_PORT": "vLLM takes it for a port of its own: leave it out"}
+    sizes: Mapping[str, Mapping[str, int]] = {_POOL_FLAG: arguments.BINARY}
+    #: What moves weights or caches elsewhere, adds some, or spreads them over devices and processes.
+    sizing = frozenset(
+        {
+            *("--cpu-offload-gb", "--cpu-offload-params", "--offload-backend", "--offload-group-size"),
+            *("--offload-num-in-group", "--offload-params", "--offload-prefetch-step", "--swap-space"),
+            *("--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config"),
+            *("--kv-cache-dtype-skip-layers", "--num-gpu-blocks-override", "--mm-processor-cache-gb"),
+            *(
+                "--tensor-parallel-size",
+                "-tp",
+                "--pipeline-parallel-size",
+                "-pp",
+                "--data-parallel-size",
+                "-dp",
+            ),
+            *("--data-parallel-size-local", "-dpl", "--enable-expert-parallel", "-ep"),
+            *("--quantization", "-q", "--dtype", "--hf-overrides", "--compilation-config", "-cc", "-O"),
+            *("--max-num-batched-tokens", "--max-cudagraph-capture-size"),
+            *("--max-loras", "--max-lora-rank", "--max-cpu-loras"),
+        }
+    )
+    sizing_variables = ("VLLM_CPU_KVCACHE_SPACE",)
     key_variables = ("VLLM_API_KEY",)
     not_inherited = ("VLLM_",)
     known_failures = vllm_log.KNOWN
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
         """Yield what vLLM cannot do."""
-        yield from refusals.unused(spec, self.name, "entry", "memory.mode", "projector")
         yield from adapter_checks.one_adapter(spec, self.name)
         yield from adapter_checks.cache_type(spec, self.name, _CACHE_TYPES)
-        if any(name == "VLLM_PORT" for name, _ in spec.env):
-            yield Finding(("env", "VLLM_PORT"), "vLLM takes it for a port of its own", "leave it out")
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return what follows the program. Reads the weights' header for the size of the pool."""

@@ -1,7 +1,7 @@
 """The engine `whisper.cpp`: speech to text with `whisper-server`."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +10,6 @@ from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import devices, failures, ggml_threads, programs, refusals, whisper_ggml
 from reconciler.engines.adapter import Adapter
-from reconciler.engines.base import Finding
 from reconciler.engines.proof import Call, silence
 from reconciler.memory.gguf import WeightsError
 
@@ -37,7 +36,11 @@ class WhisperCpp(Adapter):
         Role.ASR: Call(_PATH, {"response_format": "json"}, {"file": ("a.wav", silence(_HEARD_SECONDS))})
     }
     routes: Mapping[Role, frozenset[str]] = {Role.ASR: frozenset({_PATH})}
+    abbreviates = False
+    uses = refusals.PROGRAM
     owned: Mapping[str, str] = {
+        **dict.fromkeys(("-dev", "--device", "-ng", "--no-gpu"), "device.gpus"),
+        "--public": "",
         "-m": "weights",
         "--model": "weights",
         "--port": "port",
@@ -47,6 +50,13 @@ class WhisperCpp(Adapter):
         "-t": "device.threads",
         "--threads": "device.threads",
     }
+    #: Each processor has a state of its own, each beam a cache.
+    sizing = frozenset(
+        {
+            *("-p", "--processors", "-bs", "--beam-size", "-bo", "--best-of"),
+            *("-vm", "--vad-model", "-ac", "--audio-ctx", "-oved", "--ov-e-device"),
+        }
+    )
     not_inherited = ("GGML_", "WHISPER_")
     install = (
         "build whisper.cpp and put its `whisper-server` on PATH (macOS: brew install whisper-cpp), or name its path "
@@ -85,11 +95,6 @@ class WhisperCpp(Adapter):
     def environment(self, spec: LaunchSpec) -> dict[str, str]:
         """Return how its threads wait: it reads no other setting from there that we would give."""
         return ggml_threads.variables(spec)
-
-    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield keys without a place here."""
-        keys = (*refusals.CONTEXT, *refusals.FURTHER, "memory.mode")
-        yield from refusals.unused(spec, self.name, *keys)
 
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return the size that the weights' header says. Blocks."""

@@ -1,11 +1,11 @@
 """What one key alone cannot tell: settings that contradict each other."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from reconciler.core.launch import LaunchSpec, Sleep
+from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Residency
 from reconciler.engines.base import Engine
+from reconciler.engines.refusals import without
 from reconciler.manifest.applied import GENERATING, Overflow
 from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.document import Document, Machine, Model
@@ -28,27 +28,20 @@ def check_document(document: Document, root: Map, problems: Problems) -> None:
         _check_model(name, model, root, problems)
 
 
-def check_engine(engine: Engine, launch: LaunchSpec, root: Map, problems: Problems) -> None:
-    """Note what the engine finds wrong with a model's settings, at the setting it names."""
+def check_engine(engine: Engine, launch: LaunchSpec, root: Map, problems: Problems) -> LaunchSpec:
+    """Note what the engine finds wrong with a model's settings, at the setting it names; return what will be started.
+
+    What it has no use for is wrong where the model states it. Where `defaults` do, the launch is made without.
+    """
     for finding in engine.check(launch):
         path: Path = ("models", launch.model, *finding.path)
         stated = find(root, path)[2] == len(path)
         if finding.needless and not stated:
+            launch = without(launch, finding.path)
             continue
         message = finding.message if stated else f"{'.'.join(finding.path)}: {finding.message}"
         problems.add(place(root, path), "engine", message, finding.hint)
-
-
-def able_to_sleep(engine: Engine, launch: LaunchSpec, root: Map, problems: Problems) -> LaunchSpec:
-    """Return the launch without a sleep that its engine cannot wake from; noted, unless a default asks for it."""
-    path: Path = ("models", launch.model, "sleep")
-    if launch.sleep is Sleep.OFF or engine.sleeper(launch) is not None:
-        return launch
-    if find(root, path)[2] == len(path):
-        message = f"a model of the engine {launch.engine} cannot give its memory back without ending"
-        hint = "write `sleep: off`, or leave it out: it is stopped when it has to go"
-        problems.add(place(root, path), "sleep", message, hint)
-    return replace(launch, sleep=Sleep.OFF)
+    return launch
 
 
 def budget(machine: Machine) -> int | None:

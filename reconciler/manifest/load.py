@@ -10,7 +10,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.engines.base import Engine
 from reconciler.manifest import build, git
 from reconciler.manifest.applied import Applied, Source
-from reconciler.manifest.checks import able_to_sleep, check_document, check_engine, too_large
+from reconciler.manifest.checks import check_document, check_engine, too_large
 from reconciler.manifest.data import Reader, with_split_command
 from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.document import API_VERSION, Document
@@ -171,8 +171,7 @@ def _launches(document: Document, root: Map, engines: Engines, problems: Problem
         launch = launches[name] = build.build_launch(name, model, key.file.directory)
         if model.engine in known:
             engine = engines.get(model.engine)
-            check_engine(engine, launch, root, problems)
-            launches[name] = able_to_sleep(engine, launch, root, problems)
+            launches[name] = check_engine(engine, launch, root, problems)
             continue
         near = nearest(model.engine, known)
         hint = f"did you mean {near}?" if near else f"write one of {', '.join(known)}"

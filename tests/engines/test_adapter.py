@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from reconciler.core.launch import Device, LaunchSpec, Role, Sleep
-from reconciler.engines import failures
+from reconciler.engines import failures, refusals
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Finding, Readiness
 from reconciler.engines.proof import judge, message_of
@@ -22,6 +22,7 @@ class Example(Adapter):
     """An engine with one of everything."""
 
     name = "example"
+    uses = refusals.PACKAGE | refusals.CONTEXT
     roles = frozenset({Role.CHAT, Role.CLASSIFY})
     script = "example-server"
     distribution = "Example_Server"
@@ -88,7 +89,12 @@ def spec(tmp_path: Path, env: Path) -> LaunchSpec:
         ),
         ({"args": ("${PORT}",)}, ("args",), "${PORT} is not filled in", "did you mean ${port}?"),
         ({"env": (("A", "${prot}"),)}, ("env", "A"), "${prot} is not filled in", "did you mean ${port}?"),
-        ({"sleep": Sleep.DEEP}, ("sleep",), "example gives memory back only by ending", "leave `sleep` out"),
+        (
+            {"sleep": Sleep.DEEP},
+            ("sleep",),
+            "example gives memory back only by ending",
+            "write `sleep: off`, or leave it out: it is stopped when it has to go",
+        ),
         (
             {"saves_state": True},
             ("state", "save"),
@@ -112,7 +118,7 @@ def test_a_flag_that_only_begins_like_an_owned_one_is_the_users(spec: LaunchSpec
 
 def test_weights_for_an_engine_without_are_refused(spec: LaunchSpec) -> None:
     assert Weightless().check(spec) == (
-        Finding(("weights",), "example takes no weights", "leave `weights` out"),
+        Finding(("weights",), "example takes no weights", "leave `weights` out", needless=True),
     )
     assert Weightless().check(dataclasses.replace(spec, weights=None)) == ()
 

@@ -151,6 +151,7 @@ def test_a_compute_type_that_is_not_known_leaves_the_size_unknown(
 ) -> None:
     monkeypatch.setattr(faster_whisper, "_CUDA", ("/dev/null",))
     spec = bare("faster-whisper", tmp_path)
+    Path(spec.cwd, "settings.yaml").write_text("models: {}\n")
     found = looked_at(replace(spec, **change))  # type: ignore[arg-type]
     assert found.steady is None
     assert found.reason is None

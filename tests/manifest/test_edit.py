@@ -21,13 +21,13 @@ BOTH = {"steady": "4.3GiB", "peak": "5GiB"}
 #: What is written of the model `chat`, what is set, and the lines that then stand in place of others.
 CASES: dict[str, tuple[str, Mapping[str, str], list[str], list[str]]] = {
     "block": (
-        "    memory:   # what it takes\n      steady: 1GiB   # measured in May\n      mode: mmap\n",
+        "    memory:   # what it takes\n      steady: 1GiB   # measured in May\n      mode: mlock\n",
         STEADY,
         ["      steady: 1GiB   # measured in May"],
         ["      steady: 4.3GiB   # measured in May"],
     ),
     "block without the key": (
-        "    memory:\n      mode: mmap  # mapped\n\n      # the end\n",
+        "    memory:\n      mode: mlock  # mapped\n\n      # the end\n",
         BOTH,
         [],
         ["      steady: 4.3GiB", "      peak: 5GiB"],
@@ -51,10 +51,10 @@ CASES: dict[str, tuple[str, Mapping[str, str], list[str], list[str]]] = {
         ["    memory: {steady: 4.3GiB}"],
     ),
     "flow": (
-        "    memory: { mode: mmap , }  # as is\n",
+        "    memory: { mode: mlock , }  # as is\n",
         BOTH,
-        ["    memory: { mode: mmap , }  # as is"],
-        ["    memory: { mode: mmap, steady: 4.3GiB, peak: 5GiB , }  # as is"],
+        ["    memory: { mode: mlock , }  # as is"],
+        ["    memory: { mode: mlock, steady: 4.3GiB, peak: 5GiB , }  # as is"],
     ),
     "empty flow": ("    memory: { }\n", STEADY, ["    memory: { }"], ["    memory: {steady: 4.3GiB}"]),
     "anchored, used by nobody": (
@@ -245,8 +245,8 @@ KEYS = {
     "env": ["env: {A: |-\n      text}", "env:\n      A: |\n        one\n\n        two", "env: {}"],
     "memory": [
         "memory: {}",
-        "memory: {mode: mmap}",
-        "memory:\n      mode: mmap",
+        "memory: {mode: mlock}",
+        "memory:\n      mode: mlock",
         "memory:\n      steady: auto # s",
     ],
     "args": ["args: [\"--a # b\", 'it''s']", "args: [\n      x,   # one\n      y\n    ]"],

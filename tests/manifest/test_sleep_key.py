@@ -48,8 +48,8 @@ def test_it_is_refused_at_its_key_where_nothing_could_wake_the_model(level: str,
     written = text("command", f", sleep: {level}")
     (found,) = refuse(tmp_path, written, engines=Engines())
     line = written.splitlines()[found.line - 1]
-    assert (line[found.col - 1 :].startswith(level), found.code) == (True, "sleep")
-    assert found.message == "a model of the engine command cannot give its memory back without ending"
+    assert (line[found.col - 1 :].startswith(level), found.code) == (True, "engine")
+    assert found.message == "command gives memory back only by ending"
     assert "sleep: off" in found.hint
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from reconciler.core.launch import Batching, LaunchSpec, LoadMode, Role, Sleep
-from reconciler.engines import devices
+from reconciler.engines import adapter_checks, devices
 from reconciler.engines.base import Finding
 from reconciler.engines.llama import device as llama_device
 from reconciler.engines.llama import files as llama_files
@@ -71,7 +71,10 @@ def check(spec: LaunchSpec) -> tuple[Finding, ...]:
         findings.append(Finding(("role",), message, hint))
     if spec.cache_type not in _CACHE_TYPES:
         message = f"{spec.cache_type!r} is not a cache type"
-        findings.append(Finding(("context", "cache_type"), message, f"one of {', '.join(_CACHE_TYPES)}"))
+        # What no engine has is a slip, wherever it is written.
+        needless = spec.cache_type in adapter_checks.CACHE_TYPES
+        hint = f"one of {', '.join(_CACHE_TYPES)}"
+        findings.append(Finding(("context", "cache_type"), message, hint, needless=needless))
     if not 1 <= spec.slots <= _MOST_SLOTS:
         findings.append(Finding(("context", "slots"), f"must be at least 1 and at most {_MOST_SLOTS}"))
     if spec.context_tokens is not None and spec.context_tokens * spec.slots > _MOST_TOKENS:
