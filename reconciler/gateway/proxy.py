@@ -27,6 +27,7 @@ from reconciler.gateway.task import Task
 from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, build_request
 from reconciler.gateway.upstream.transport import PoolTransport
 from reconciler.gateway.wait import Comments, asked_comments, ticket_text
+from reconciler.gateway.withheld import check_fields
 from reconciler.leases import Endpoint, Lease, LeaseRefused, Ticket
 
 #: How the names of our headers begin.
@@ -68,6 +69,7 @@ class DataTask(Task):
         self.asked_comments = asked_comments(call.headers)
         call = self._route(snapshot, call)
         self.served = shared.served.check(snapshot.applied, self.model, self.path, call.model)
+        check_fields(snapshot.applied, self.model, call)
         if self.translated and self.path.name != COUNT_TOKENS:
             # What cannot be said in the other form is refused before anything is loaded. Made again when it is sent:
             # the prompt may be shortened meanwhile, and images are not held twice while it waits.

@@ -19,6 +19,7 @@ from reconciler.gateway.reply import Reply
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.task import Task
 from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, build_request
+from reconciler.gateway.withheld import check_raw
 
 #: Methods that change nothing at the engine.
 QUIET: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -48,6 +49,8 @@ class RawTask(Task):
         if self.scope["query_string"] or EMPTY_QUERY in self.scope:
             target += b"?" + self.scope["query_string"]
         self.asks(snapshot, snapshot.applied.routes[name])
+        if method not in QUIET:
+            check_raw(snapshot.applied, self.model, self.key)
         outgoing: Outgoing | None = None
         while True:
             async with self.lease(quiet=method in QUIET) as lease:

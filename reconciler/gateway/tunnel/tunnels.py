@@ -12,6 +12,7 @@ from reconciler.gateway.task import Task
 from reconciler.gateway.tunnel.engine import SWITCHING, Answer, EngineSide, shake_hands
 from reconciler.gateway.tunnel.pipe import IDLE_SECONDS, Pipe
 from reconciler.gateway.upstream.pool import HOP_BY_HOP, Headers, answer_headers, kept
+from reconciler.gateway.withheld import check_raw
 from reconciler.leases import Lease
 
 
@@ -54,6 +55,7 @@ class TunnelTask(Task):
         if self.scope["query_string"] or EMPTY_QUERY in self.scope:
             path += b"?" + self.scope["query_string"]
         self.asks(snapshot, routes[name])
+        check_raw(snapshot.applied, self.model, self.key)
         async with self.lease() as lease:
             self.holds(lease)
             headers, first_byte = self.scope["headers"], self.limits.first_byte
