@@ -15,6 +15,12 @@ BITS: Final = {"q8_0": ("8", 8.5 / 8), "q4_0": ("4", 4.5 / 8)}
 CACHE_TYPES: Final = ("f16", *BITS)
 #: Requests whose prompts are read side by side, at most: mlx-lm's own bound.
 _MOST_PROMPTS: Final = 8
+_GROUP: Final = "--kv-group-size"
+#: Bits of the scale and the bias that a group of quantised elements has.
+_SCALES: Final = 32
+#: It takes small letters too.
+_UNITS: Final = arguments.DECIMAL | {unit.lower(): size for unit, size in arguments.DECIMAL.items()}
+_CACHED: Final = "--prompt-cache-size"
 # The plain completion serves chat models too, and needs no chat template to work.
 _COMPLETION: Final = Call("/v1/completions", {"model": "${model}", "prompt": "a", "max_tokens": 1})
 KNOWN: Final = failures.known(
@@ -42,7 +48,8 @@ KNOWN: Final = failures.known(
 def element(spec: LaunchSpec) -> float | None:
     """Return the bytes of one cached key or value; None = those of the model's own type."""
     bits = BITS.get(spec.cache_type)
-    return bits[1] if bits else None
+    group = arguments.count(spec.args, _GROUP)
+    return None if bits is None else bits[1] if group is None else (int(bits[0]) + _SCALES / group) / 8
 
 
 class Mlx(Adapter):
@@ -61,27 +68,34 @@ class Mlx(Adapter):
     withheld = frozenset({"adapters", "draft_model"})
     swaps = True
     calls: Mapping[Role, Call] = {Role.CHAT: _COMPLETION, Role.COMPLETION: _COMPLETION}
+    uses = refusals.PACKAGE | refusals.CONTEXT | {"adapters", "draft"}
     owned: Mapping[str, str] = {
+        "--api-key": "mlx-lm's server has no key: leave it out",
         "--model": "weights",
         "--host": "",
         "--port": "port",
         "--adapter-path": "adapters",
         "--draft-model": "draft",
         "--kv-bits": "context.cache_type",
+        "--quantized-kv-start": "context.cache_type",
         "--decode-concurrency": "context.slots",
         "--prompt-concurrency": "context.slots",
     }
+    sizes: Mapping[str, Mapping[str, int]] = {"--prompt-cache-bytes": _UNITS}
+    sizing = frozenset({"--pipeline", "--prefill-step-size"})
+    sizing_variables = ("MLX_",)
     not_inherited = ("MLX_", "MLXLM_")
     known_failures = KNOWN
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
         """Yield what mlx-lm cannot do."""
-        yield from refusals.unused(spec, self.name, "entry", "memory.mode", "projector")
         yield from adapter_checks.cache_type(spec, self.name, CACHE_TYPES)
         yield from adapter_checks.one_adapter(spec, self.name)
         if spec.slots > 1 and _one_by_one(spec):
             message = "with a draft model or a quantised cache, mlx-lm serves one request at a time"
-            yield Finding(("context", "slots"), message, "make it 1, or leave `draft` and `cache_type` out")
+            hint = "make it 1, or leave `draft` and `cache_type` out"
+            yield Finding(("context", "slots"), message, hint, needless=True)
+        yield from _counts(spec)
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return the flags. There is none for the length of a context: the gateway keeps requests to it."""
@@ -116,8 +130,15 @@ def _one_by_one(spec: LaunchSpec) -> bool:
     return spec.draft is not None or spec.cache_type in BITS
 
 
+def _counts(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield the numbers that the size depends on, and that mlx-lm could not read."""
+    for flag in (_CACHED, _GROUP):
+        if arguments.given(spec.args, flag) and arguments.count(spec.args, flag) is None:
+            yield Finding(("args",), f"{flag} wants a whole number, at least 1")
+
+
 def _kept(spec: LaunchSpec) -> int:
-    """Return how many contexts are kept for later requests.
+    """Return how many contexts are kept for later requests, where `args` do not say.
 
     Where requests are served one by one, this number is the only bound that holds: bytes count in a batch alone.
     A batch keeps the beginnings of its prompts besides.
@@ -127,10 +148,13 @@ def _kept(spec: LaunchSpec) -> int:
 
 def _prompt_cache(spec: LaunchSpec) -> int:
     """Return the bytes of contexts kept for later requests: as `args` say, else as many as are worked on."""
+    context = weights.context_bytes(spec, "mlx", element=element(spec)) or 0
+    if _one_by_one(spec):
+        # Bytes bound nothing here: each context that is kept may be as long as the one that is worked on.
+        return context * (arguments.count(spec.args, _CACHED) or 1)
     stated = arguments.value(spec.args, "--prompt-cache-bytes")
-    if stated is not None and (size := arguments.size(stated.upper(), arguments.DECIMAL)) is not None:
-        return size
-    return weights.context_bytes(spec, "mlx", element=element(spec)) or 0
+    size = None if stated is None else arguments.size(stated, _UNITS)
+    return context if size is None else size
 
 
 ENGINE = Mlx()

@@ -22,6 +22,15 @@ _FLAGS: Final = {
 _GENERATION: Final = frozenset(
     {"/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"}
 )
+_QUANTISED: Final = (
+    *("--kv-bits", "--kv-key-bits", "--kv-value-bits", "--kv-key-scheme", "--kv-value-scheme"),
+    *("--kv-quant-scheme", "--quantized-kv-start"),
+)
+#: Beginnings of the variables that its flags become.
+_VARIABLES: Final = (
+    *("APC_", "EXPERT_CACHE_GB", "KV_", "MAX_KV_SIZE", "PREFILL_STEP_SIZE"),
+    *("QUANTIZED_KV_START", "TOP_LOGPROBS_K"),
+)
 _LANGUAGE: Final = (Role.CHAT, Role.VISION)
 
 
@@ -43,37 +52,37 @@ class MlxVlm(Adapter):
         Role.VISION: _GENERATION,
         Role.IMAGE: frozenset({"/v1/images/generations", "/v1/images/edits"}),
     }
+    uses = refusals.PACKAGE | refusals.CONTEXT | {"adapters", "draft"}
     owned: Mapping[str, str] = {
-        **dict.fromkeys(sorted(set(_FLAGS.values())), "weights"),
+        **dict.fromkeys(sorted({*_FLAGS.values(), "--decision-model", "--model-dir"}), "weights"),
+        **dict.fromkeys(_QUANTISED, "context.cache_type"),
+        "--reload": "",
         "--host": "",
         "--port": "port",
         "--adapter-path": "adapters",
         "--draft-model": "draft",
         "--max-kv-size": "context.max_tokens",
         "--max-num-seqs": "context.slots",
-        "--kv-bits": "context.cache_type",
     }
+    sizing = frozenset(
+        {
+            *("--expert-cache-gb", "--kv-group-size", "--max-pixels", "--prefill-step-size"),
+            *("--draft-block-size", "--top-logprobs-k", "--vision-cache-size"),
+        }
+    )
+    sizing_variables = _VARIABLES
     key_variables = ("MLX_VLM_SERVER_API_KEY",)
     #: Its flags become these, and those that are not given are taken from what is there.
-    not_inherited = (
-        "APC_",
-        "EXPERT_CACHE_GB",
-        "KV_",
-        "MAX_KV_SIZE",
-        "MLX_",
-        "PREFILL_STEP_SIZE",
-        "QUANTIZED_KV_START",
-        "TOP_LOGPROBS_K",
-    )
+    not_inherited = (*_VARIABLES, "MLX_")
     known_failures = mlx.KNOWN
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
         """Yield what mlx-vlm cannot do."""
-        yield from refusals.unused(spec, self.name, "entry", "memory.mode", "projector")
         yield from adapter_checks.cache_type(spec, self.name, mlx.CACHE_TYPES)
         yield from adapter_checks.one_adapter(spec, self.name)
         if spec.role not in _LANGUAGE:
-            yield from refusals.unused(spec, f"{self.name} as {spec.role.value} server", "adapters", "draft")
+            keys = refusals.CONTEXT - {"context.max_tokens"} | {"adapters", "draft"}
+            yield from refusals.unused(spec, f"{self.name} as {spec.role.value} server", keys)
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return the flags; its own default is to listen on every address."""

@@ -9,7 +9,15 @@ import anyio
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
-from reconciler.engines import failures, ggml_threads, ollama_size, ollama_store, programs, refusals, requests
+from reconciler.engines import (
+    adapter_checks,
+    failures,
+    ggml_threads,
+    ollama_size,
+    ollama_store,
+    programs,
+    requests,
+)
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, EngineError, Finding, Readiness, Server, Sleeper
 from reconciler.engines.llama import log as llama_log
@@ -32,9 +40,7 @@ _CALLS: Final[Mapping[Role, Call]] = {
 }
 _TEXT: Final = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"})
 _CACHE_TYPES: Final = ("f16", "q4_0", "q8_0")
-_EXAMPLE: Final = (
-    "FOLDER/manifests/registry.ollama.ai/library/gemma3/4b is gemma3:4b; FOLDER is ~/.ollama/models"
-)
+_EXAMPLE: Final = '"${env:HOME}/.ollama/models/manifests/registry.ollama.ai/library/gemma3/4b" is gemma3:4b'
 
 
 class Ollama(Adapter):
@@ -53,6 +59,23 @@ class Ollama(Adapter):
         Role.VISION: _TEXT,
         Role.EMBEDDING: frozenset({"/v1/embeddings"}),
     }
+    uses = frozenset({"command", "context.cache_type", "context.max_tokens", "context.slots"})
+    hints: Mapping[str, str] = {
+        "adapters": "ADAPTER in its Modelfile",
+        "device.threads": "PARAMETER num_thread in its Modelfile",
+    }
+    owned_variables: Mapping[str, str] = {
+        "OLLAMA_CONTEXT_LENGTH": "context.max_tokens",
+        "OLLAMA_FLASH_ATTENTION": "context.cache_type",
+        "OLLAMA_HOST": "port",
+        "OLLAMA_KEEP_ALIVE": "idle_ttl",
+        "OLLAMA_KV_CACHE_TYPE": "context.cache_type",
+        "OLLAMA_MAX_LOADED_MODELS": "",
+        "OLLAMA_MODELS": "weights",
+        "OLLAMA_NUM_PARALLEL": "context.slots",
+    }
+    #: Its runner is a llama-server, which reads these.
+    sizing_variables = ("LLAMA_ARG_", "OLLAMA_NEW_ENGINE", "OLLAMA_LLM_LIBRARY")
     not_inherited = ("GGML_", "LLAMA_ARG_", "LLAMA_API_KEY", "OLLAMA_")
     install = "install Ollama so that `ollama` is on PATH, or name its path as `command:`"
     known_failures = failures.known(
@@ -98,26 +121,14 @@ class Ollama(Adapter):
         return env
 
     def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield keys without a place here, and weights that are not where Ollama keeps them."""
-        hints = {
-            "device.threads": "PARAMETER num_thread in its Modelfile",
-            "adapters": "ADAPTER in its Modelfile",
-        }
-        keys = ("context.bytes_per_token", "device.threads", "memory.mode", *refusals.FURTHER)
-        yield from refusals.unused(spec, self.name, *keys, hints=hints)
+        """Yield weights that are not where Ollama keeps them."""
         if spec.weights is not None and ollama_store.place(spec.weights) is None:
             yield Finding(
                 ("weights",), "it is not the file of a model in Ollama's folder of manifests", _EXAMPLE
             )
         if spec.args:
             yield Finding(("args",), "`ollama serve` takes no arguments", "its settings are variables: `env`")
-        if spec.cache_type not in _CACHE_TYPES:
-            message = f"{spec.cache_type!r} is not a cache type of Ollama"
-            yield Finding(("context", "cache_type"), message, f"one of {', '.join(_CACHE_TYPES)}")
-        for name in sorted(set(dict(spec.env)) & {"OLLAMA_HOST", "OLLAMA_MODELS"}):
-            yield Finding(
-                ("env", name), f"{name} cannot be given here", "it follows from `port` and `weights`"
-            )
+        yield from adapter_checks.cache_type(spec, "Ollama", _CACHE_TYPES)
 
     def command(self, spec: LaunchSpec, port: int, saves: str | None = None) -> Command:
         """Return the command line; the address is a variable too."""

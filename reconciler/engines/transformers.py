@@ -1,13 +1,12 @@
 """The engine `transformers`: `transformers serve`, which loads whatever the library knows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
 from reconciler.engines import failures, refusals, weights
 from reconciler.engines.adapter import OPENAI_ROUTES, Adapter
-from reconciler.engines.base import Finding
 from reconciler.engines.proof import OPENAI_CALLS, Call
 
 _GENERATION: Final = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
@@ -33,7 +32,26 @@ class Transformers(Adapter):
         Role.VISION: frozenset({"/v1/chat/completions", "/v1/responses"}),
         Role.ASR: frozenset({"/v1/audio/transcriptions"}),
     }
-    owned: Mapping[str, str] = {"--host": "", "--port": "port", "--device": "device.gpus"}
+    #: It serves one request at a time, with a cache of the model's own type.
+    abbreviates = False
+    uses = refusals.PACKAGE | {"context.bytes_per_token", "context.max_tokens"}
+    hints: Mapping[str, str] = {
+        "context.slots": "it serves one request at a time: leave it out, or take vllm"
+    }
+    owned: Mapping[str, str] = {
+        "--host": "",
+        "--port": "port",
+        "--device": "device.gpus",
+        "--force-model": "weights",
+        "--model-timeout": "idle_ttl",
+    }
+    sizing = frozenset(
+        {
+            *("--continuous-batching", "--cb-block-size", "--cb-num-blocks", "--cb-max-batch-tokens"),
+            *("--cb-max-memory-percent", "--cb-use-cuda-graph", "--compile", "--decision-config"),
+            *("--dtype", "--quantization"),
+        }
+    )
     not_inherited = ("TRANSFORMERS_",)
     known_failures = failures.known(
         (
@@ -46,17 +64,6 @@ class Transformers(Adapter):
             "the weights are not complete: there is no {0}",
         ),
     )
-
-    def settings(self, spec: LaunchSpec) -> Iterator[Finding]:
-        """Yield what `transformers serve` cannot do."""
-        keys = ("adapters", "context.cache_type", "draft", "entry", "memory.mode", "projector")
-        yield from refusals.unused(spec, self.name, *keys)
-        if spec.slots > 1:
-            yield Finding(
-                ("context", "slots"),
-                "transformers serves one request at a time",
-                "leave it out, or take vllm",
-            )
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:
         """Return what follows the program. There is no flag for the length of a context: the gateway keeps to it."""
