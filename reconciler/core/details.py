@@ -1,6 +1,6 @@
 """What plans say of their steps to people: the reason in numbers."""
 
-from reconciler.core.diff import Row, weights_replaced
+from reconciler.core.diff import Row, replaced, weights_replaced
 from reconciler.core.restarts import restart_due
 from reconciler.core.selection import Coming, Going
 from reconciler.core.sleeping import may_sleep
@@ -53,9 +53,16 @@ def _drift(row: Row | None) -> str:
         return "its settings changed"
     if row.instance.digest != row.spec.digest:
         return "its settings changed"
-    return (
-        "its weights were replaced" if weights_replaced(row.instance, row.preflight) else "it may not sleep"
-    )
+    if not weights_replaced(row.instance, row.preflight):
+        return "it may not sleep"
+    return f"its {_replaced(row)} {'was edited' if _replaced(row) == 'class' else 'were replaced'}"
+
+
+def _replaced(row: Row) -> str:
+    """Return what is not any more what a process was started with: its weights, or the class that it serves."""
+    if row.instance is None or row.preflight is None:
+        return "weights"
+    return "class" if replaced(row.instance.weights, row.preflight.weights) == (False, True) else "weights"
 
 
 def load_detail(coming: Coming, now: float) -> str:
@@ -71,7 +78,7 @@ def load_detail(coming: Coming, now: float) -> str:
 def serves_on(row: Row) -> str:
     """Return what a model does whose process cannot be replaced now."""
     old = row.instance is not None and row.instance.digest == row.spec.digest
-    return f"the process with the old {'weights' if old else 'settings'} serves on"
+    return f"the process with the old {_replaced(row) if old else 'settings'} serves on"
 
 
 def use(demand: Demand) -> str:

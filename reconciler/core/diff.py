@@ -93,9 +93,24 @@ def fitness(
 
 def weights_replaced(instance: Instance, preflight: Preflight | None) -> bool:
     """Return whether the weights are known to be others than a process was started with, and could be loaded."""
-    if preflight is None or not preflight.weights or not instance.weights:
+    if preflight is None or preflight.reason is not None:
         return False
-    return preflight.weights != instance.weights and preflight.reason is None
+    return any(replaced(instance.weights, preflight.weights))
+
+
+def replaced(was: str, now: str) -> tuple[bool, bool]:
+    """Return whether weights, and whether sources, are known to be others: in a fingerprint a `+` is between the two.
+
+    >>> replaced("a1+b1", "a1+b2"), replaced("a1", "a2"), replaced("", "a1"), replaced("a1", "a1+b1")
+    ((False, True), (True, False), (False, False), (False, False))
+    """
+    first, _, first_sources = was.partition("+")
+    second, _, second_sources = now.partition("+")
+    # What nobody noted then, or can tell now, is no reason to end anything.
+    return (
+        bool(first and second) and first != second,
+        bool(first_sources and second_sources) and first_sources != second_sources,
+    )
 
 
 @dataclass(slots=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from reconciler.core.launch import LaunchSpec
-from reconciler.engines import python_env
+from reconciler.core.launch import LaunchSpec, Role
+from reconciler.engines import python_env, python_source
 
-_LARGEST: Final = 4 << 20
 _CFG_VERSION: Final = re.compile(r"^version(?:_info)?\s*=\s*(\d+\.\d+\.\d+)", re.MULTILINE)
-_HIDES_NAMES: Final = re.compile(r"import\s*\*|__getattr__|globals\(\)|setattr|exec\(")
+#: `python2.7`, `python3.12`: what the program is called that a path leads to.
+_NAMED_VERSION: Final = re.compile(r"python(\d+\.\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,30 @@ class Entry:
         except OSError:
             return None
 
-    def problem(self) -> str | None:
-        """Return why the file cannot define the class, as far as its text tells, or None. Reads the file."""
+    def problem(self, version: str | None) -> str | None:
+        """Return why an interpreter of `version` will not find the class, as far as the file tells. Reads it."""
         if self.file is None:
             return None
         try:
-            with self.file.open("rb") as file:
-                text = file.read(_LARGEST).decode("utf-8", "replace")
+            source = python_source.read(self.file)
         except OSError as error:
             return f"{self.file} cannot be read: {error.strerror}"
-        if re.search(rf"\b{re.escape(self.cls)}\b", text) or _HIDES_NAMES.search(text):
+        if broken := python_source.unreadable(source, version):
+            return f"{self.file} is no Python: {broken}"
+        return None if python_source.may_define(source, self.cls) else f"{self.file} has no class {self.cls}"
+
+    def note(self, role: Role) -> str | None:
+        """Return what the class seems to lack, or None. Reads the file."""
+        try:
+            source = python_source.read(self.file) if self.file is not None else None
+        except OSError:
+            return None  # `problem` has said so
+        method = python_source.lacking(source, self.cls, role) if source is not None else None
+        if method is None:
             return None
-        return f"{self.file} has no class {self.cls}"
+        return (
+            f"class {self.cls} in {self.file} seems to have no method {method}, which role {role.value} needs"
+        )
 
 
 def find(spec: LaunchSpec) -> Entry:
@@ -77,6 +89,17 @@ def interpreter_version(spec: LaunchSpec) -> str | None:
     try:
         text = (python.parent.parent / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None
+        named = _NAMED_VERSION.fullmatch(Path(os.path.realpath(python)).name)
+        return named[1] if named else None
     found = _CFG_VERSION.search(text)
     return found[1] if found else None
+
+
+def of_python(entry: str) -> str | None:
+    """Return the module of an entry if it is called like one of Python's own, which would be imported in its place.
+
+    >>> of_python("json.x:Model"), of_python("words:Words")
+    ('json', None)
+    """
+    top = entry.partition(":")[0].partition(".")[0]
+    return top if top in sys.stdlib_module_names else None

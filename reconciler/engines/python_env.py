@@ -26,10 +26,24 @@ def why_no_interpreter(spec: LaunchSpec) -> str:
     """Say in one sentence why `interpreter` found nothing."""
     named = Path(spec.python or "")
     if named.is_dir():
-        return f"{named} is no virtual environment: it has no bin/python (make one: python3 -m venv {named})"
+        return _why_no_environment(named)
     if named.exists():
         return f"the interpreter {named} is not executable"
     return f"the interpreter or environment {named} does not exist (make one: python3 -m venv {named})"
+
+
+def _why_no_environment(named: Path) -> str:
+    for path in (named / "bin" / "python", named / "bin" / "python3"):
+        if path.is_symlink() and not path.exists():
+            # As after an update of the system's Python, or where an environment was copied.
+            gone = os.path.realpath(path)
+            return f"{path} leads to {gone}, which is not there: make the environment anew"
+        if path.is_file():
+            return f"the interpreter {path} is not executable"
+    text = f"{named} is no virtual environment: it has no bin/python"
+    # A folder that holds other things is no place to make one.
+    empty = os.access(named, os.R_OK) and not any(named.iterdir())
+    return f"{text} (make one: python3 -m venv {named})" if empty else text
 
 
 def script(spec: LaunchSpec, name: str) -> str | None:

@@ -8,7 +8,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import placement, registry
 from reconciler.excerpt import hide, secrets_of
-from reconciler.memory.fingerprint import fingerprint
+from reconciler.memory.fingerprint import SETTLED, fingerprint
 
 
 def examine(spec: LaunchSpec) -> Preflight:
@@ -25,8 +25,21 @@ def examine(spec: LaunchSpec) -> Preflight:
     noted = placement.notes(spec, machine, _locked_bytes(spec, result), limited=limited)
     notes = tuple(dict.fromkeys((*result.notes, *noted, *_stateless(spec))))
     # Of weights that cannot be started there is nothing to say: what runs must not be replaced by them.
-    weights = fingerprint(files_of(spec), time.time()) if result.reason is None else ""
+    weights = _fingerprint(spec, engine.sources(spec), time.time()) if result.reason is None else ""
     return _shown(replace(result, notes=notes, weights=weights), spec)
+
+
+def _fingerprint(spec: LaunchSpec, sources: tuple[str, ...], now: float) -> str:
+    """Return hex digits for the weights, and behind a `+` for the sources if it has any; "" = it cannot be told.
+
+    Sources are so small that they are read whole, and a text that was saved too early is soon saved again: nobody
+    waits for them to settle.
+    """
+    weights = fingerprint(files_of(spec), now)
+    if not sources or (files_of(spec) and not weights):
+        return weights
+    own = fingerprint(sources, now + SETTLED)
+    return f"{weights}+{own}" if own else ""
 
 
 def files_of(spec: LaunchSpec) -> tuple[str, ...]:

@@ -149,6 +149,25 @@ def test_replaced_weights_are_drift_once_they_are_known(
         assert verdict.detail == "its weights were replaced"
 
 
+@pytest.mark.parametrize(
+    ("was", "is_now", "detail"),
+    [
+        ("+c1", "+c2", "its class was edited"),
+        ("w1+c1", "w1+c2", "its class was edited"),
+        ("w1+c1", "w2+c2", "its weights were replaced"),
+        ("+c1", "+c1", None),
+        ("w1", "w1+c1", None),
+    ],
+)
+def test_an_edited_class_is_drift_like_replaced_weights(was: str, is_now: str, detail: str | None) -> None:
+    seen = world(running("a", 400, weights=was), preflights=[Preflight("a", weights=is_now)])
+    made = plan(manifest(warm("a", 400)), seen, NOW)
+    assert bool(made.steps) is (detail is not None)
+    verdict = made.verdict("a")
+    assert verdict is not None
+    assert detail is None or verdict.detail == detail
+
+
 def test_weights_that_cannot_be_loaded_replace_nothing() -> None:
     broken = Preflight("a", "WeightsBroken", "half a file", weights="w2")
     made = plan(manifest(warm("a", 400)), world(running("a", 400, weights="w1"), preflights=[broken]), NOW)

@@ -19,6 +19,7 @@ GOOD = LaunchSpec("m", "python", entry="desk.embed:Embedder", role=Role.EMBEDDIN
 FINDINGS = {
     "fine": (GOOD, ()),
     "no entry": (replace(GOOD, entry=None), (("entry",),)),
+    "a name of Python's": (replace(GOOD, entry="calendar:Calendar"), (("entry",),)),
     "a command": (replace(GOOD, command=("x",)), (("command",),)),
     "a cache type": (replace(GOOD, cache_type="q8_0"), (("context", "cache_type"),)),
     "weights are allowed": (replace(GOOD, weights="/w"), ()),
@@ -33,7 +34,7 @@ def test_findings(name: str) -> None:
     assert tuple(finding.path for finding in ENGINE.check(spec)) == paths
 
 
-def desk(folder: Path, text: str = "class Embedder: ...") -> LaunchSpec:
+def desk(folder: Path, text: str = "class Embedder:\n    def embed(self, texts): ...") -> LaunchSpec:
     """Return a launch whose module is there."""
     (folder / "desk").mkdir(exist_ok=True)
     (folder / "desk" / "embed.py").write_text(text)
@@ -90,6 +91,10 @@ def test_what_is_missing_is_said_before_anything_is_stopped(tmp_path: Path) -> N
     spec = desk(tmp_path)
     (tmp_path / "empty").mkdir()
     environment(tmp_path / "old", "3.8.18")
+    (tmp_path / "dangling" / "bin").mkdir(parents=True)
+    (tmp_path / "dangling" / "bin" / "python").symlink_to(tmp_path / "gone")
+    (tmp_path / "python2.7").write_text("#!/bin/true")
+    (tmp_path / "python2.7").chmod(0o755)
     cases = {
         f"{tmp_path}/old has Python 3.8.18: 3.9 or newer is needed": replace(spec, python=f"{tmp_path}/old"),
         "no entry is given": replace(spec, entry=None),
@@ -98,6 +103,13 @@ def test_what_is_missing_is_said_before_anything_is_stopped(tmp_path: Path) -> N
             f"{tmp_path}/empty is no virtual environment: it has no bin/python "
             f"(make one: python3 -m venv {tmp_path}/empty)"
         ): replace(spec, python=f"{tmp_path}/empty"),
+        f"{tmp_path}/dangling/bin/python leads to {tmp_path}/gone, which is not there: make the environment anew": (
+            replace(spec, python=f"{tmp_path}/dangling")
+        ),
+        f"{tmp_path} is no virtual environment: it has no bin/python": replace(spec, python=str(tmp_path)),
+        f"{tmp_path}/python2.7 has Python 2.7: 3.9 or newer is needed": replace(
+            spec, python=f"{tmp_path}/python2.7"
+        ),
         f"{tmp_path}/desk/embed.py has no class Embeder": replace(spec, entry="desk.embed:Embeder"),
         f"the weights {tmp_path}/no do not exist": replace(spec, weights=f"{tmp_path}/no"),
     }
@@ -120,6 +132,43 @@ def test_a_class_that_may_be_there_is_not_refused(tmp_path: Path, text: str) -> 
     assert ENGINE.preflight(desk(tmp_path, text)).reason is None
 
 
+def test_a_file_that_cannot_be_read_is_not_started_unless_its_interpreter_may_know_more(
+    tmp_path: Path,
+) -> None:
+    environment(tmp_path / "newer", "3.99.0")
+    spec = desk(tmp_path, "import x\n\nclass Embedder\n")
+    found = ENGINE.preflight(spec)
+    assert found.reason is Reason.NOT_STARTABLE
+    assert found.message == f"{tmp_path}/desk/embed.py is no Python: line 3: expected ':'"
+    assert ENGINE.preflight(replace(spec, python=str(tmp_path / "newer"))).reason is None
+
+
+LACKING = {
+    "a class without it": ("class Embedder:\n    def embet(self, texts): ...", True),
+    "with infer": ("class Embedder:\n    def infer(self, payload): ...", False),
+    "asynchronous": ("class Embedder(object):\n    async def embed(self, texts): ...", False),
+    "assigned": ("class Embedder:\n    embed = print", False),
+    "on a condition": ("class Embedder:\n    if 1:\n        def embed(self, texts): ...", False),
+    "given later": ("class Embedder: ...\nEmbedder.embed = print", False),
+    "inherited": ("class Embedder(Base): ...", False),
+    "decorated": ("@served\nclass Embedder: ...", False),
+    "in another way": ("class Embedder:\n    def __getattr__(self, name): ...", False),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_method_that_is_not_there_is_noted(tmp_path: Path, name: str) -> None:
+    text, lacks = LACKING[name]
+    note = f"class Embedder in {tmp_path}/desk/embed.py seems to have no method embed, which role embedding needs"
+    found = ENGINE.preflight(desk(tmp_path, text))
+    assert (found.reason, found.notes) == (None, (note,) if lacks else ())
+
+
+def test_the_file_of_the_class_is_what_a_user_edits(tmp_path: Path) -> None:
+    assert ENGINE.sources(desk(tmp_path)) == (str(tmp_path / "desk" / "embed.py"),)
+    assert ENGINE.sources(replace(GOOD, cwd=str(tmp_path / "desk"))) == ()
+
+
 def test_a_size_is_for_the_manifest_to_state(tmp_path: Path) -> None:
     found = ENGINE.preflight(desk(tmp_path))
     assert (found.steady, found.reason, found.notes) == (None, None, ())
@@ -138,7 +187,7 @@ def test_a_module_that_cannot_be_found_is_noted_and_one_of_the_environment_is_no
     assert note == f"desk.embed is neither in {tmp_path} nor among the packages of its interpreter"
     package = tmp_path / "venv" / "lib" / "python3.9" / "site-packages" / "desk" / "embed"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text("class Embedder: ...")
+    (package / "__init__.py").write_text("class Embedder:\n    def infer(self, payload): ...")
     assert ENGINE.preflight(spec).notes == ()
     elsewhere = replace(GOOD, cwd=str(tmp_path), env=(("PYTHONPATH", f"x{os.pathsep}{package.parents[1]}"),))
     assert ENGINE.preflight(elsewhere).notes == ()
@@ -203,9 +252,9 @@ LAST_WORDS = {
         "its interpreter ended with status 0 before the worker began, is it Python 3.9 or newer?",
     ),
     "a broken Python": (
-        "ld.so: none\n",
+        "ld.so\n",
         127,
-        "its interpreter ended with status 127 before the worker began, is it Python 3.9 or newer? It said: ld.so: none",
+        "its interpreter ended with status 127 before the worker began, is it Python 3.9 or newer? It said: ld.so",
     ),
     "ended itself": (
         "worker: loads a:B with Python 3.11.2",
