@@ -15,7 +15,18 @@ import httpx
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import adapter_checks, api_key, devices, failures, placeholders, programs, python_env
+from reconciler.engines import (
+    adapter_checks,
+    adapter_flags,
+    api_key,
+    devices,
+    failures,
+    placeholders,
+    programs,
+    python_env,
+    refusals,
+    weights_text,
+)
 from reconciler.engines.base import Command, Finding, Probe, Readiness, Saver, Server, Sleeper
 from reconciler.engines.health import ask_health
 from reconciler.engines.proof import OPENAI_CALLS, Call, prove
@@ -60,8 +71,25 @@ class Adapter:
     fatal: frozenset[int] = frozenset()
     calls: Mapping[Role, Call] = OPENAI_CALLS
     routes: Mapping[Role, frozenset[str]] = OPENAI_ROUTES
-    #: Flags that cannot be given as `args` -> the key they have in a manifest; "" = they are for us to choose.
+    #: Keys of the manifest it has a use for, of `refusals.CHOSEN`; the others are refused where a model states them.
+    uses: frozenset[str] = refusals.PACKAGE
+    #: Key it has no use for -> what to do instead.
+    hints: Mapping[str, str] = {}
+    #: Flags that cannot be given as `args` -> the key they have in a manifest, or a sentence; "" = they are for us to
+    #: choose.
     owned: Mapping[str, str] = {}
+    #: Whether its parser takes the beginning of a flag for the flag, as argparse does. Then one in `args` is refused.
+    abbreviates: bool = True
+    #: Whether its parser takes `-p80` for `-p 80`.
+    glued: bool = False
+    #: The same of variables in `env`.
+    owned_variables: Mapping[str, str] = {}
+    #: Flags whose values `sized` reads -> the units in which the program reads them.
+    sizes: Mapping[str, Mapping[str, int]] = {}
+    #: Flags, and beginnings of variables, that change what it takes in a way that `sized` does not follow: with one of
+    #: them the size is unknown, and `memory.steady` is asked for.
+    sizing: frozenset[str] = frozenset()
+    sizing_variables: tuple[str, ...] = ()
     known_failures: tuple[failures.Known, ...] = ()
     #: Beginnings of variables that would decide what we decide, if they were inherited.
     not_inherited: tuple[str, ...] = ()
@@ -102,6 +130,17 @@ class Adapter:
         """Return what the weights say of the size; called when everything needed is there. Reads files."""
         return look_at(spec)
 
+    def foreseen(self, spec: LaunchSpec) -> Preflight:
+        """Return what the files tell of the size, whether or not the program is here. Reads files."""
+        spec = placeholders.filled(spec, spec.port or 0)
+        found = self.sized(spec)
+        word = adapter_flags.deciding(self, spec)
+        if word is None or found.reason is not None:
+            return found
+        parts = None if found.parts is None else replace(found.parts, context=None)
+        message = f"{word} decides what it takes, and nothing tells how much: give memory.steady"
+        return replace(found, steady=None, peak=None, parts=parts, message=message)
+
     # -- what all do alike -----------------------------------------------------------------------------------------
 
     def check(self, spec: LaunchSpec) -> tuple[Finding, ...]:
@@ -111,9 +150,12 @@ class Adapter:
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether program and weights are there, and how many bytes it takes once loaded. Reads files."""
         spec = placeholders.filled(spec, spec.port or 0)
-        if problem := self._problem(spec):
-            return Preflight(spec.model, Reason.NOT_STARTABLE, problem)
-        found = self.sized(spec)
+        found = self.foreseen(spec)
+        wrong = found.message if found.reason is Reason.NOT_STARTABLE else None
+        # A manifest written for another machine is told of everything at once.
+        if problems := [text for text in (self._problem(spec), wrong) if text]:
+            message = ". ".join((*problems, *weights_text.of_hub(spec)))
+            return Preflight(spec.model, Reason.NOT_STARTABLE, message)
         version = self.version(spec)
         build = f"{self.name} {version}" if version else self.name
         return replace(found, build=found.build or build, notes=(*found.notes, *self._notes(version)))

@@ -39,8 +39,8 @@ class Finding:
     path: tuple[str, ...]
     message: str
     hint: str = ""
-    #: The setting would have no effect: an error where the model itself states it, nothing where `defaults` do, which
-    #: are for models of all engines.
+    #: This engine has no use for the setting: an error where the model itself states it. Where `defaults` do, which are
+    #: for models of all engines, it is passed over: the launch is made as if nobody had stated it.
     needless: bool = False
 
 
@@ -167,7 +167,11 @@ class Engine(Protocol):
         """Say whether it could start now and how many bytes it would take. Reads files: call it in a worker thread."""
         ...
 
-    def sized(self, spec: LaunchSpec) -> Preflight:
+    def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:
+        """Return the first words of the command line, or None if the program is not there. Reads the file system."""
+        ...
+
+    def foreseen(self, spec: LaunchSpec) -> Preflight:
         """Return the part of `preflight` that the files alone tell: the size, whether or not its program is here."""
         ...
 
