@@ -20,7 +20,7 @@ NAMES: Final = (
     "worker",
 )
 #: These take many minutes: run only when they are named.
-LONG: Final = ("soak", "connections")
+LONG: Final = ("soak", "connections", "state")
 
 
 def main() -> None:

@@ -208,3 +208,25 @@ def test_windows_and_recurrent_layers_go_on_from_a_place_near_the_end(
         assert [reason for reason, _ in manager.events("state-restored", talk.name)] == ["StateRestored"]
     known = json.loads((manager.state_dir / "states" / ".proofs.json").read_text())
     assert list(known.values()) == [True] * len(talks)
+
+
+def test_chats_that_grow_over_many_unloads_keep_their_slots(manager: Manager, tmp_path: Path) -> None:
+    """`python -m benchmarks state` does the same twenty times."""
+    context = {"max_tokens": 2048, "slots": 3}
+    chats = [Talk(manager, write_random(DENSE, tmp_path), context=context) for _ in range(3)]
+    chats[0].write()
+    manager.start()
+    held = [0, 0, 0]
+    for turn in range(4):
+        for number, chat in enumerate(chats):
+            seen = chat.say(f"chat {number * 37} says {turn}: {SHORTER[number * 40 :][:150]}")
+            # What is computed anew is the new turn; the end of the last answer is put into the template again.
+            assert seen["cache_n"] >= held[number] - 8, (turn, number, seen)
+            held[number] = seen["cache_n"] + seen["prompt_n"]
+        assert chats[0].evict().startswith("state saved: ")
+        files = sorted((chats[0].place / "files").iterdir())
+        assert [file.name for file in files] == ["slot-0.bin", "slot-1.bin", "slot-2.bin"]
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+        assert sorted(os.listdir(chats[0].place)) == ["files", "state.json"]
+        assert sum(f.stat().st_size for f in files) == manager.model("talk")["saved"]["bytes"]
+    assert manager.events("cold-start") == []
