@@ -68,7 +68,7 @@ def _of_manifest(path: Path, rev: str | None, directory: Path, machine: Path | N
     applied = read_manifest(path, rev)
     for warning in applied.warnings:
         note(f"warning: {warning}")
-    seen = look_at(applied, machine) if machine else look(applied, directory)
+    seen = look_at(applied, machine) if machine is not None else look(applied, directory)
     manifest = replace(applied.manifest, generation=seen.generation)
     return as_json(budget_of(manifest, seen.world, applied.source, seen.by))
 

@@ -34,14 +34,16 @@ def show_plan(
     applied = read_manifest(path, rev)
     for warning in applied.warnings:
         note(f"warning: {warning}")
-    seen = look_at(applied, machine) if machine else look(applied, resolve(state_dir, create=False))
+    seen = (
+        look_at(applied, machine) if machine is not None else look(applied, resolve(state_dir, create=False))
+    )
     for line in note_lines(((p.model, p.notes) for p in seen.world.observation.preflights), "models."):
         note(f"warning: {line}")
     made = plan(replace(applied.manifest, generation=seen.generation), seen.world, seen.at)
     if json:
         say_json(plan_json(made, applied.source))
     else:
-        say(plan_text(made, applied.source, colour=colour()))
+        say(plan_text(made, applied.source, colour=colour(), described=seen.by == "description"))
     return CHANGES if detailed_exitcode and made.steps else OK
 
 
@@ -78,8 +80,7 @@ def look_at(applied: Applied, machine: Path) -> Look:
     """Return the world on the machine that a file describes. Raises ManifestRefusedError."""
     from reconciler.cli import described
 
-    there = described.world(applied, described.read_machine(machine, applied))
-    return Look(there, described.NOW, 0, "description")
+    return Look(described.look(applied, machine), described.NOW, 0, "description")
 
 
 def _ask_loop(directory: Path) -> SeenWorld | None:

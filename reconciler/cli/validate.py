@@ -73,7 +73,7 @@ def _elsewhere(machine: Path | None, applied: "Applied") -> "Mapping[str, Prefli
         return None
     from reconciler.cli import described
 
-    there = described.world(applied, described.read_machine(machine, applied))
+    there = described.look(applied, machine)
     return {found.model: found for found in there.observation.preflights}
 
 

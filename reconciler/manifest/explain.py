@@ -111,6 +111,9 @@ def _type_error(kind_of: str, context: dict[str, Any], node: Node, secret: bool)
             return "empty-value", "there is nothing in it", "give a value, or delete the key"
         case "string_pattern_mismatch":
             return "pattern", f"{what} does not match {context['pattern']}", ""
+        case "literal_error":
+            expected = context["expected"].replace("'", "")
+            return "wrong-value", f"{what} is not known here", f"write {expected}"
         case _:
             return _rare_error(kind_of, what)
 

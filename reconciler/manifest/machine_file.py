@@ -5,22 +5,47 @@ With it a dry run on a laptop, or in a pull request, says what would happen on t
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, PlainValidator, ValidationError
 
-from reconciler.manifest import engine_fields as e
 from reconciler.manifest import fields as f
-from reconciler.manifest.data import Reader
+from reconciler.manifest.data import Data, Reader
 from reconciler.manifest.explain import explain, place
 from reconciler.manifest.files import explain_os_error, read_regular, shown
 from reconciler.manifest.parts import Part, written
 from reconciler.manifest.problems import Problems
+from reconciler.manifest.sizes import format_size
 from reconciler.manifest.tree import Map, Mark, Node, SourceFile
 from reconciler.manifest.yaml_source import parse
 from reconciler.manifest.yaml_text import decode
 
-API_VERSION: Final = "reconciler/v1"
+#: What a file of this kind begins with, for whoever wrote another.
+BEGINNING: Final = "begin it with the two keys `apiVersion: reconciler/v1` and `memory: 128GiB`"
+#: Nothing that is described here is smaller: a size below it lacks its unit.
+_LEAST: Final = 1 << 20
+
+
+def _size(value: object) -> int:
+    """Return bytes; refused is what can only be a number without its unit."""
+    found = f.size(value)
+    if found >= _LEAST:
+        return found
+    hint = f"did you mean {value}GiB?" if found and str(value).isdigit() else "write it like 128GiB or 512MiB"
+    raise f.refuse("size", f"{format_size(found)} is no size of a machine or a model", hint)
+
+
+def _size_or_0(value: object) -> int:
+    return _size(value) if f.size(value) else 0
+
+
+def _size_or_none(value: object) -> int | None:
+    return None if value == "none" else _size(value)
+
+
+Size = Annotated[int, PlainValidator(_size)]
+SizeOr0 = Annotated[int, PlainValidator(_size_or_0)]
+SizeOrNone = Annotated[int | None, PlainValidator(_size_or_none)]
 
 
 class InMemory(Part):
@@ -30,6 +55,10 @@ class InMemory(Part):
         "0s", description="Seconds, or a duration, since its last request ended."
     )
     requests: f.CountOrZero = Field(default=0, description="Requests it is serving.")
+    asleep: bool = Field(default=False, description="It gave its memory back and keeps its process.")
+    holds: SizeOrNone = written(
+        "none", description="What it holds now; by default what it takes once loaded."
+    )
 
 
 class Waiting(Part):
@@ -47,12 +76,12 @@ class DescribedMachine(Part):
     api_version: Literal["reconciler/v1"] = Field(
         alias="apiVersion", description="The version of this format: reconciler/v1."
     )
-    memory: f.Size = Field(description="Its memory.")
-    in_use: f.Size = written("0", description="What the system and all programs but the models hold.")
-    gpu: e.SizeOrNone = written("none", description="What of the memory may be the GPU's at most.")
-    sizes: dict[str, f.Size] = Field(
+    memory: Size = Field(description="Its memory.")
+    in_use: SizeOr0 = written("0", description="What the system and all programs but the models hold.")
+    gpu: SizeOrNone = written("none", description="What of the memory may be the GPU's at most.")
+    sizes: dict[str, Size] = Field(
         default_factory=dict,
-        description="What models take once loaded whose files are not here and whose manifest does not say so.",
+        description="What models take once loaded, where the manifest does not say so.",
     )
     loaded: dict[str, InMemory] = Field(default_factory=dict, description="The models in memory, by name.")
     waiting: dict[str, Waiting] = Field(
@@ -74,15 +103,39 @@ def load_machine(path: Path, models: Mapping[str, object], environ: Mapping[str,
         machine = DescribedMachine.model_validate(data)
     except ValidationError as error:
         explain(error, root, problems, DescribedMachine)
+    _check_names(data, root, models, problems)
+    if machine is not None:
+        _check(machine, root, problems)
+    problems.raise_any()
+    assert machine is not None, "a machine was refused without a reason"
+    return machine
+
+
+def _check_names(
+    data: Mapping[str, Data], root: Map, models: Mapping[str, object], problems: Problems
+) -> None:
     for key in ("sizes", "loaded", "waiting"):
         entries = data.get(key)
         for name in sorted(entries) if isinstance(entries, dict) else ():
             if name not in models:
                 message = f'the manifest has no model "{name}"'
                 problems.add(place(root, (key, name)), "unknown-model", message, _known(models))
-    problems.raise_any()
-    assert machine is not None, "a machine was refused without a reason"
-    return machine
+
+
+def _check(machine: DescribedMachine, root: Map, problems: Problems) -> None:
+    """Note what cannot be on one machine."""
+    for key, size in (("in_use", machine.in_use), ("gpu", machine.gpu)):
+        if size is not None and size > machine.memory:
+            message = f"{format_size(size)} is more than the {format_size(machine.memory)} of memory"
+            problems.add(place(root, (key,)), "contradiction", message, "a part of it is meant: write it so")
+    for name, there in sorted(machine.loaded.items()):
+        where = ("loaded", name)
+        if there.asleep and there.requests:
+            message = f'"{name}" cannot serve requests asleep'
+            problems.add(place(root, (*where, "requests")), "contradiction", message, "write one of the two")
+        elif there.asleep and there.holds is None:
+            message = f'it is not said what "{name}" holds asleep'
+            problems.add(place(root, where), "missing-key", message, "add holds, for example holds: 2GiB")
 
 
 def _root(path: Path, problems: Problems) -> Map:
@@ -99,7 +152,8 @@ def _root(path: Path, problems: Problems) -> Map:
         problems.know(node)
         return node
     if not len(problems):
-        problems.add_file(file, "wrong-type", "it is no description of a machine", "see docs/cli.md")
+        what = "it is empty" if node is None else "expected a mapping, not a list or a single value"
+        problems.add_file(file, "wrong-type", f"it is no description of a machine: {what}", BEGINNING)
     return Map(Mark(file, 0, 0))
 
 

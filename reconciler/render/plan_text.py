@@ -34,12 +34,13 @@ class _Row:
     why: str
 
 
-def plan_text(plan: Plan, source: "Source", *, colour: bool = False) -> str:
-    """Return the plan as text without a final newline."""
+def plan_text(plan: Plan, source: "Source", *, colour: bool = False, described: bool = False) -> str:
+    """Return the plan as text without a final newline; `described` = no machine was looked at."""
     paint = painter(colour)
     scale = _scale(plan)
     rows = _rows(plan, scale)
-    lines = [paint(origin_line(source, plan.generation), "bold"), memory_line(plan.account, scale)]
+    where = "  (on the machine as it is described)" if described else ""
+    lines = [paint(origin_line(source, plan.generation) + where, "bold"), memory_line(plan.account, scale)]
     lines += _table(rows, paint)
     lines.append(_closing(plan))
     return "\n".join(lines)

@@ -35,6 +35,13 @@ def test_there_are_three_desks_with_several_machines_each() -> None:
     assert len(MACHINES) >= 9
 
 
+def test_the_page_of_the_desks_names_every_machine_and_links_to_its_plan() -> None:
+    page = (EXAMPLES / "desks.md").read_text()
+    for desk, machine in MACHINES:
+        assert f"[{desk}/{machine}]({desk}/machines/{machine}.yaml)" in page
+        assert f"(../tests/golden/{desk}-{machine}.txt)" in page
+
+
 @pytest.mark.parametrize(("desk", "machine"), MACHINES)
 def test_the_plan(
     desks: Path, desk: str, machine: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
