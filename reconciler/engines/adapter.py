@@ -130,11 +130,17 @@ class Adapter:
         """Return what the weights say of the size; called when everything needed is there. Reads files."""
         return look_at(spec)
 
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it could never load these weights, in a sentence; None = nothing tells. Reads files."""
+        return None
+
     def foreseen(self, spec: LaunchSpec) -> Preflight:
         """Return what the files tell of the size, whether or not the program is here. Reads files."""
         spec = placeholders.filled(spec, spec.port or 0)
         found = self.sized(spec)
         word = adapter_flags.deciding(self, spec)
+        if found.reason is None and (why := self.misfit(spec)) is not None:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, why)
         if word is None or found.reason is not None:
             return found
         parts = None if found.parts is None else replace(found.parts, context=None)

@@ -6,7 +6,7 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
-from reconciler.engines import failures, refusals, weights
+from reconciler.engines import failures, formats, refusals, weights
 from reconciler.engines.adapter import OFFLINE, Adapter
 from reconciler.engines.proof import OPENAI_CALLS, Call
 
@@ -100,6 +100,10 @@ class Infinity(Adapter):
         if spec.device.gpus == ():
             parts = replace(parts, weights=2 * size)
         return replace(found, steady=parts.steady, peak=parts.peak, parts=parts)
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it gives no scores, where it should."""
+        return formats.no_scores(spec)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the name it was given: it answers 400 to any other."""

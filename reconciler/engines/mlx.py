@@ -5,7 +5,7 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
-from reconciler.engines import adapter_checks, arguments, failures, refusals, weights
+from reconciler.engines import adapter_checks, arguments, failures, formats, refusals, weights
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Finding
 from reconciler.engines.proof import Call
@@ -116,6 +116,10 @@ class Mlx(Adapter):
         """Return the size: contexts that are worked on, and those kept for the next request besides."""
         cache = _prompt_cache(spec)
         return weights.hugging_face(spec, "mlx", element=element(spec), prompt_cache=cache)
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it is no language model, where it should be one."""
+        return formats.no_language(spec)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the word for what it has: of any other name it would load that model in place of ours."""

@@ -1,11 +1,12 @@
 """The engine `mlx-vlm`: mlx-vlm's HTTP server, for models that see, hear, speak or draw on Apple silicon."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
-from reconciler.engines import adapter_checks, mlx, refusals, weights
+from reconciler.engines import adapter_checks, formats, mlx, refusals, weights
 from reconciler.engines.adapter import OPENAI_ROUTES, Adapter
 from reconciler.engines.base import Finding
 
@@ -106,6 +107,10 @@ class MlxVlm(Adapter):
         if spec.role in _LANGUAGE:
             return weights.hugging_face(spec, "mlx", element=mlx.element(spec))
         return weights.look_at(spec)
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why MLX cannot read them; those of a language model are looked at for its size."""
+        return None if spec.role in _LANGUAGE else formats.not_for_mlx(Path(spec.weights or ""))
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the path it has loaded: of any other name it would load that model in place of ours."""

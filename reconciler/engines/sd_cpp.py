@@ -1,10 +1,11 @@
 """The engine `sd.cpp`: images with `sd-server` of stable-diffusion.cpp."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, LoadMode, Role
-from reconciler.engines import devices, failures, ggml_threads, programs, refusals
+from reconciler.engines import devices, failures, formats, ggml_threads, programs, refusals
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Finding
 from reconciler.engines.proof import Call
@@ -95,6 +96,10 @@ class StableDiffusionCpp(Adapter):
         if spec.load_mode in (LoadMode.MLOCK, LoadMode.NONE):
             message = f"{self.name} has no load mode {spec.load_mode.value}"
             yield Finding(("memory", "mode"), message, "auto, or mmap", needless=True)
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it is no model that draws."""
+        return formats.not_for_pictures(Path(spec.weights or ""))
 
     def parallel(self, spec: LaunchSpec) -> int | None:
         """Return two: one is drawn, and one is there when it is done."""

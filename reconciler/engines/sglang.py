@@ -5,7 +5,7 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role, Sleep
 from reconciler.core.types import Preflight
-from reconciler.engines import adapter_checks, failures, refusals, weights
+from reconciler.engines import adapter_checks, failures, formats, refusals, weights
 from reconciler.engines.adapter import OFFLINE, OPENAI_ROUTES, Adapter
 from reconciler.engines.base import Finding, Server, Sleeper
 from reconciler.engines.requests import post
@@ -141,6 +141,10 @@ class Sglang(Adapter):
         """Return the size; layers with a window have room for the whole context too."""
         element = 1.0 if spec.cache_type in _FP8 else None
         return weights.hugging_face(spec, "vllm", element=element, loading="transformers", windows=False)
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it is no language model, where it should be one."""
+        return formats.no_language(spec)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the model's name, with its adapter's behind it."""

@@ -2,11 +2,13 @@
 
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
-from reconciler.engines import failures, refusals, weights
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import failures, formats, refusals, weights
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.proof import OPENAI_CALLS, Call
 
@@ -87,6 +89,21 @@ class Tei(Adapter):
         words += ["--prometheus-port", str(beside), "--uds-path", str(socket)]
         batch = max(weights.max_tokens(spec) or 0, _LEAST_BATCH)
         return [*words, "--served-model-name", spec.model, "--max-batch-tokens", str(batch)]
+
+    def sized(self, spec: LaunchSpec) -> Preflight:
+        """Return whether it can load the folder; nobody has measured what it takes besides. Reads files."""
+        found = weights.look_at(spec)
+        if found.reason is not None:
+            return found
+        # Some builds compute with ONNX, and all read one form of pickled weights where there are no others.
+        why, notes = formats.folder(Path(spec.weights or ""), (".onnx", "pytorch_model.bin", "onnx"))
+        if why is not None:
+            return Preflight(spec.model, Reason.NOT_STARTABLE, why)
+        return replace(found, notes=(*found.notes, *notes))
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it gives no scores, where it should."""
+        return formats.no_scores(spec)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the name it was given."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
-from reconciler.engines import failures, refusals, weights
+from reconciler.engines import failures, formats, refusals, weights
 from reconciler.engines.adapter import OPENAI_ROUTES, Adapter
 from reconciler.engines.proof import OPENAI_CALLS, Call
 
@@ -74,6 +74,10 @@ class Transformers(Adapter):
     def sized(self, spec: LaunchSpec) -> Preflight:
         """Return the size with one context at full length."""
         return weights.hugging_face(spec, "transformers")
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it is no language model, where it should be one."""
+        return formats.no_language(spec)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the path it is pinned to: it refuses any other name."""

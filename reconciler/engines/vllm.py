@@ -11,7 +11,7 @@ import httpx
 from reconciler.core.launch import LaunchSpec, Role, Sleep
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
-from reconciler.engines import adapter_checks, arguments, refusals, vllm_log, weights
+from reconciler.engines import adapter_checks, arguments, formats, refusals, vllm_log, weights
 from reconciler.engines.adapter import OFFLINE, OPENAI_ROUTES, Adapter
 from reconciler.engines.base import EngineError, Finding, Server, Sleeper
 from reconciler.engines.requests import post
@@ -154,6 +154,10 @@ class Vllm(Adapter):
         overhead = _PROCESSES + (0 if on_cpu else found.parts.overhead)
         parts = replace(found.parts, context=pool, overhead=overhead)
         return replace(found, steady=parts.steady, peak=parts.peak, parts=parts)
+
+    def misfit(self, spec: LaunchSpec) -> str | None:
+        """Return why it is no language model, where it should be one."""
+        return formats.no_language(spec)
 
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the model's name: it answers 404 to any other."""

@@ -5,7 +5,9 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from gguf import GGUFWriter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -303,6 +305,15 @@ def test_kokoro_wants_its_model_and_a_stated_size(tmp_path: Path) -> None:
 def test_sd_cpp_says_the_size_of_gguf_weights(tmp_path: Path) -> None:
     gguf(tmp_path)
     spec = replace(bare("sd.cpp", tmp_path), role=Role.IMAGE, weights=str(tmp_path / "model.gguf"))
+    assert "is a language model (llama), not one that draws" in looked_at(spec).message
+    draws = tmp_path / "flux.gguf"
+    writer = GGUFWriter(str(draws), "flux")
+    writer.add_tensor("double_blocks.0.img_attn.qkv.weight", np.zeros((64, 64), dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    spec = replace(spec, weights=str(draws))
     found = looked_at(spec)
     assert (found.reason, found.steady) == (None, None)
     assert found.message.endswith("give memory.steady")

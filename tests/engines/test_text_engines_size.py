@@ -141,7 +141,7 @@ def test_the_size_is_told_without_the_program(name: str, tmp_path: Path) -> None
     spec = bare(name, tmp_path)
     without = dataclasses.replace(spec, python=str(tmp_path / "nowhere"))
     assert registry.get(name).preflight(without).reason == "NotStartable"
-    assert registry.get(name).foreseen(without).steady == registry.get(name).sized(spec).steady is not None
+    assert registry.get(name).foreseen(without).steady == registry.get(name).foreseen(spec).steady is not None
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["", "k", "K", "m", "M", "g", "G", "t", "T"]))
