@@ -169,11 +169,17 @@ def charge(instance: Instance, known_size: int | None) -> int | None:
 
 
 def measured(entry: LedgerEntry, instance: Instance) -> LedgerEntry:
-    """Return the entry with the peak raised to the most the instance held (the same entry if it is not higher)."""
+    """Return the entry with the peak raised to the most the instance held (the same entry if it is not higher).
+
+    What one holds that is not ready says nothing of what it takes: it may end before it has loaded anything. More than
+    it was let in at is a fact all the same.
+    """
     now_held = held(instance)
     if now_held is None:
         return entry
     most = max(now_held, (instance.most or 0) + (instance.warm or 0))
+    if not instance.ready and most <= instance.admitted:
+        return entry
     return entry if most <= entry.peak else replace(entry, peak=most)
 
 

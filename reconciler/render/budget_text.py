@@ -12,11 +12,12 @@ Json = Mapping[str, Any]
 
 #: Columns of the bar.
 WIDTH: Final = 60
-#: Models in turn, what is not to be had, the reserve, what is free; for terminals that can show them, and for all else.
-BLOCKS: Final = ("█▓▒", "▚", "░", "·")
-ASCII: Final = ("#=%", "x", "-", ".")
 #: Names a line gives before it only counts.
 _NAMED: Final = 6
+#: Models, as many as are named, and all others; what is not to be had, the reserve, what is free; for terminals that
+#: can show them, and for all else.
+BLOCKS: Final = ("█▓▒#=%+", "▚", "░", "·")
+ASCII: Final = ("#=%+*@&", "x", "-", ".")
 _KINDS: Final = ("weights", "context", "overhead", "peak", "measured", "charged")
 _HEAD: Final = (
     "MODEL",
@@ -107,7 +108,7 @@ def _bar(budget: Json, scale: Scale, signs: tuple[str, str, str, str]) -> list[s
     if bar is None:
         return ["memory   the machine's memory is unknown: " + one_line(budget["machine"]["source"])]
     of_models, unavailable, reserve, free = signs
-    models = [(m["name"], m["bytes"], of_models[n % len(of_models)]) for n, m in enumerate(bar["models"])]
+    models = [(m["name"], m["bytes"], of_models[min(n, _NAMED)]) for n, m in enumerate(bar["models"])]
     rest = [
         ("free", bar["free"], free),
         ("not available", bar["unavailable"], unavailable),
@@ -115,7 +116,7 @@ def _bar(budget: Json, scale: Scale, signs: tuple[str, str, str, str]) -> list[s
     ]
     legend = [f"{sign} {name} {scale.size(size)}" for name, size, sign in models[:_NAMED]]
     if more := models[_NAMED:]:
-        legend.append(f"{len(more)} more {scale.size(sum(size for _, size, _ in more))}")
+        legend.append(f"{of_models[_NAMED]} {len(more)} more {scale.size(sum(size for _, size, _ in more))}")
     legend += [f"{sign} {name} {scale.size(size)}" for name, size, sign in rest if size]
     if bar["over"]:
         legend.append(f"over by {scale.size(bar['over'])}")

@@ -143,3 +143,19 @@ def test_a_load_notes_its_build_and_what_was_said() -> None:
         None,
         1,
     )
+
+
+@pytest.mark.parametrize(
+    ("ready", "mib", "peak"),
+    [
+        (True, 60, 60),  # it serves: what it holds is what it takes
+        (False, 0, 0),  # it ended at once, and held next to nothing
+        (False, 60, 0),  # it may be half loaded
+        (False, 101, 101),  # more than it was let in at is known to be possible
+    ],
+)
+def test_what_a_model_holds_counts_once_it_is_ready_or_beyond_what_it_was_let_in_at(
+    ready: bool, mib: int, peak: int
+) -> None:
+    seen = running("chat", mib, ready=ready, admitted=100 * MIB)
+    assert book.measured(LedgerEntry("chat", "chat-v1"), seen).peak == peak * MIB
