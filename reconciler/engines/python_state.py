@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio.to_thread
-import httpx
 
 from reconciler.core.launch import LaunchSpec
+from reconciler.engines import requests
 from reconciler.engines.base import EngineError, Saved, Server, Trial
 from reconciler.engines.builds import other_build
-from reconciler.engines.proof import message_of
 from reconciler.engines.saved_files import saved_files
 
 #: `python`, its version, the class, the time of its file.
@@ -67,16 +66,7 @@ class WorkerSaver:
 
 async def _ask(server: Server, path: str, folder: Path) -> dict[str, Any]:
     """Return the object that is answered. How long it may take is the caller's to say."""
-    try:
-        response = await server.client.post(
-            server.base_url + path, json={"path": str(folder)}, timeout=httpx.Timeout(5.0, read=None)
-        )
-    except httpx.HTTPError as error:
-        raise EngineError(f"it did not answer {path}: {error or type(error).__name__}") from error
-    if not response.is_success:
-        raise EngineError(f"{path} answers {response.status_code}: {message_of(response)}")
-    try:
-        answer: Any = response.json()
-    except ValueError as error:
-        raise EngineError(f"{path} answers no JSON: {error}") from error
-    return answer if isinstance(answer, dict) else {}
+    answer = await requests.post(server, path, {"path": str(folder)}, seconds=None)
+    if not isinstance(answer, dict):
+        raise EngineError(f"{path} answers no JSON object")
+    return answer

@@ -25,9 +25,14 @@ _MOST_REFUSAL: Final = 16 << 10
 _MANY: Final = 64 << 10
 
 
-async def post(server: Server, path: str, body: Mapping[str, object] | None = None) -> Any:
-    """Return the JSON that `path` answers, or None if it answers something else. Raises EngineError."""
-    return await _ask(server, "POST", path, dict(body or {}), _SECONDS, MOST_ONCE)
+async def post(
+    server: Server, path: str, body: Mapping[str, object] | None = None, seconds: float | None = _SECONDS
+) -> Any:
+    """Return the JSON that `path` answers, or None if it answers something else. Raises EngineError.
+
+    It may be the address of another server, too, which is not told the key.
+    """
+    return await _ask(server, "POST", path, dict(body or {}), seconds, MOST_ONCE)
 
 
 async def get(server: Server, path: str) -> Any:
@@ -36,15 +41,21 @@ async def get(server: Server, path: str) -> Any:
 
 
 async def _ask(
-    server: Server, method: str, path: str, body: Mapping[str, object] | None, seconds: float, most: int
+    server: Server,
+    method: str,
+    path: str,
+    body: Mapping[str, object] | None,
+    seconds: float | None,
+    most: int,
 ) -> Any:
     """Return the JSON of the answer. Raises EngineError for none, for a refusal, and for more than `most` bytes."""
+    own = path.startswith("/")
     try:
         async with server.client.stream(
             method,
-            server.base_url + path,
+            server.base_url + path if own else path,
             json=body,
-            headers=api_key.headers(server.key),
+            headers=api_key.headers(server.key if own else None),
             timeout=seconds,
         ) as response:
             data = await _read(response, most if response.is_success else _MOST_REFUSAL)

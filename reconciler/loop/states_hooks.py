@@ -1,20 +1,16 @@
 """Saving and restoring through addresses of the user's: for any server that keeps its state itself when it is asked."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import anyio.to_thread
-import httpx
 
 from reconciler.core.launch import LaunchSpec, launch_digest
-from reconciler.engines import api_key
-from reconciler.engines.base import EngineError, Saved, Server, Trial
+from reconciler.engines import requests
+from reconciler.engines.base import Saved, Server, Trial
 from reconciler.engines.builds import other_build
 from reconciler.engines.saved_files import saved_files
 from reconciler.manifest.applied import StateSettings
-
-#: Characters of an answer that are shown.
-_SHOWN: Final = 200
 
 
 class HookSaver:
@@ -37,42 +33,20 @@ class HookSaver:
 
     async def save(self, server: Server, folder: Path) -> Saved | None:
         """Ask the server to save; None = it wrote no file. Raises EngineError."""
-        answer = await _post(server, self._save or "", folder)
+        answer = await requests.post(server, self._save or "", {"path": str(folder)}, seconds=None)
         files = await anyio.to_thread.run_sync(saved_files, folder, abandon_on_cancel=True)
         return Saved(files, _tokens(answer)) if files else None
 
     async def restore(self, server: Server, folder: Path, saved: Saved) -> None:
         """Ask the server to restore. Raises EngineError."""
-        await _post(server, self._load or "", folder)
+        await requests.post(server, self._load or "", {"path": str(folder)}, seconds=None)
 
     async def reused(self, server: Server) -> Trial | None:
         """Return None: only the server itself could tell."""
         return None
 
 
-async def _post(server: Server, address: str, folder: Path) -> httpx.Response:
-    """Send the folder. No time limit of its own: whoever calls has one. Raises EngineError."""
-    own = address.startswith("/")
-    try:
-        response = await server.client.post(
-            server.base_url + address if own else address,
-            json={"path": str(folder)},
-            # The key is the model's own; an address elsewhere is not its server's.
-            headers=api_key.headers(server.key if own else None),
-            timeout=None,
-        )
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise EngineError(f"{address} was not answered: {type(error).__name__}") from error
-    if not response.is_success:
-        raise EngineError(f"{address} answers {response.status_code}: {response.text[:_SHOWN]}")
-    return response
-
-
-def _tokens(answer: httpx.Response) -> int | None:
+def _tokens(answer: Any) -> int | None:
     """Return the tokens that a server says it saved: `{"tokens": 449}`; most do not count in them."""
-    try:
-        value = answer.json()
-    except ValueError:
-        return None
-    count = value.get("tokens") if isinstance(value, dict) else None
+    count = answer.get("tokens") if isinstance(answer, dict) else None
     return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None

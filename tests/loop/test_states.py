@@ -20,7 +20,7 @@ from reconciler.loop.states import States
 from reconciler.loop.states_moves import OLDEST
 from reconciler.loop.states_words import SUSPECT_SECONDS
 from reconciler.manifest.applied import StateSettings
-from scripted_server import Scripted, scripted
+from scripted_server import Request, Scripted, scripted
 from states_rig import MIB, Rig
 from support import wait_for_async
 
@@ -377,3 +377,27 @@ async def test_without_an_address_to_restore_at_nothing_is_saved(tmp_path: Path,
     await states.save(Launch("id", "m", "d", spec, Process(1, 1), server.port, 0.0, ready=True))
     assert told == ["not kept: it is not said where it could be restored: give state.load"]
     assert server.asked() == []
+
+
+@pytest.mark.parametrize("path", ["/save", "/load"])
+async def test_an_answer_without_an_end_is_not_read_to_it(
+    tmp_path: Path, server: Scripted, path: str
+) -> None:
+    told: list[str] = []
+
+    async def tell(kind: str, model: str, reason: str, message: str) -> None:
+        told.append(message)
+
+    def answer(request: Request) -> tuple[int, object]:
+        (tmp_path / "m" / "files" / "s.bin").write_bytes(b"12345")
+        return 200, b"x" * (17 * MIB) if request.path == path else {}
+
+    server.answer = answer  # type: ignore[method-assign]
+    states = States(tmp_path, tell)
+    states.use({"m": StateSettings("/save", "/load", 5.0)}, MIB)
+    launch = Launch(
+        "id", "m", "d", LaunchSpec("m", "command", command=("x",)), Process(1, 1), server.port, 0.0
+    )
+    await states.save(launch)
+    await states.restore(launch)
+    assert any(f"{path} answers with more than 16 MiB" in text for text in told)
