@@ -16,6 +16,7 @@ from reconciler.manifest.fields import (
     shown,
     size,
 )
+from reconciler.manifest.scalars import Expanded
 
 CPUS_PATTERN: Final = r"^[0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*$"
 ENTRY_PATTERN: Final = r"^[A-Za-z_][\w]*(?:\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*$"
@@ -101,9 +102,21 @@ Cpus = Annotated[
         ]
     ),
 ]
+
+
+def _entry(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch(ENTRY_PATTERN, value) and ".py:" not in value:
+        return str(value)
+    # The file is named in place of its module: `bag.py:Bag`, `desk/bag.py:Bag`.
+    near = value if isinstance(value, str) and not isinstance(value, Expanded) else ""
+    near = near.replace(".py:", ":", 1).removeprefix("./").replace("/", ".")
+    hint = f"did you mean {near}?" if re.fullmatch(ENTRY_PATTERN, near) else "write package.module:Class"
+    raise refuse("entry", f"{shown(value)} is no class of a module", hint)
+
+
 Entry = Annotated[
     str,
-    PlainValidator(matching(ENTRY_PATTERN, "entry", "is no class of a module", "write package.module:Class")),
+    PlainValidator(_entry),
     schema(type="string", pattern=ENTRY_PATTERN),
 ]
 Save = Annotated[
