@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from reconciler.core.launch import Role
 from reconciler.engines import registry
@@ -96,6 +97,13 @@ def spelling_for(served: frozenset[str] | None, path: Path, came: str) -> str:
     return next((spelling for spelling in path.spellings if spelling in served), came)
 
 
+def reachable(applied: Applied, model: str) -> bool:
+    """Say whether any path of the data API reaches a model; one of which nobody can tell is believed to be reached."""
+    launch = applied.launches.get(model)
+    served = registry.get(launch.engine).serves(launch) if launch is not None else None
+    return served is None or bool(served)
+
+
 class Served:
     """What the models of the manifest in force answer; worked out once for each of their launches."""
 
@@ -128,6 +136,9 @@ class Served:
         if answers(served, path):
             self._checked.add((model, path.name))
             return served
+        if served is not None and not served:
+            text = f"{asked!r} answers no path of the data API, but its engine's own below /upstream/{quote(model)}/"
+            raise ApiError("wrong_role", text)
         fitting = self.fitting(applied, path)
         role = applied.limits[model].role.value if model in applied.limits else "other"
         text = f"{asked!r} is a model for {role}; it does not answer {path.name}"

@@ -10,6 +10,7 @@ from reconciler.core.machine import Evicting, Loading
 from reconciler.core.types import Outcome, Reason
 from reconciler.gateway.context import budget_of
 from reconciler.gateway.errors import ApiError
+from reconciler.gateway.surface import reachable
 from reconciler.manifest.applied import GENERATING
 
 _GENERATING: Final = ("chat", "completion")
@@ -85,7 +86,8 @@ def _own(snapshot: Snapshot, model: str) -> dict[str, Any]:
 def _known_of(snapshot: Snapshot, models: tuple[str, ...]) -> dict[str, Any]:
     """Return what clients choose by: the roles, and how long a conversation may be under the names in use."""
     limits = snapshot.applied.limits
-    roles = {limits[model].role for model in models if model in limits}
+    # What no path of the data API reaches is nothing to a client that chooses by it.
+    roles = {limits[m].role for m in models if m in limits and reachable(snapshot.applied, m)}
     said: dict[str, Any] = {"capabilities": sorted({word for role in roles for word in _CAPABILITIES[role]})}
     budgets = [budget.tokens for model in models if (budget := budget_of(snapshot, model)) is not None]
     if budgets:

@@ -68,7 +68,7 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
     check_document(document, root, problems)
     known = routes({name: model.aliases for name, model in document.models.items()})
     if complete:  # else what is not there may stand where something could not be read
-        check_references(document, known, root, problems)
+        check_references(document, known, _mute(launches, engines), root, problems)
     api_keys = read_keys(document.gateway, root, environ, problems)
     problems.raise_any()
     gateway = build.build_gateway(document, api_keys, key_variables(root))
@@ -90,6 +90,13 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
         state_disk=document.machine.state_disk,
         warnings=(*too_large(document), *unlimited(document, root)),
     )
+
+
+def _mute(launches: Mapping[str, LaunchSpec], engines: Engines) -> frozenset[str]:
+    """Return the models whose engines answer no path of the data API."""
+    known = engines.names()
+    served = {n: engines.get(s.engine).serves(s) for n, s in launches.items() if s.engine in known}
+    return frozenset(name for name, paths in served.items() if paths is not None and not paths)
 
 
 def _registry() -> Engines:

@@ -1,7 +1,7 @@
 """Names that one part of a manifest uses for another: models that summarise or stand behind a name, and gates."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from reconciler.core.launch import Role
 from reconciler.manifest.applied import STANDARD_GATES, Overflow
@@ -19,8 +19,21 @@ _SUMMARIZING: Final = (Role.CHAT, Role.VISION)
 Path = tuple[str | int, ...]
 
 
-def check_references(document: Document, routes: Mapping[str, str], root: Map, problems: Problems) -> None:
-    """Note what refers to a model or a gate that is not there, or not fit for it, and rules that never hold."""
+class _Known(NamedTuple):
+    """What a name may stand for, and the models that answer no path of the data API."""
+
+    document: Document
+    routes: Mapping[str, str]
+    mute: frozenset[str]
+
+
+def check_references(
+    document: Document, routes: Mapping[str, str], mute: frozenset[str], root: Map, problems: Problems
+) -> None:
+    """Note what refers to a model or a gate that is not there, or not fit for it, and rules that never hold.
+
+    `mute` are the models whose engines answer no path of the data API.
+    """
     _check_gates(document.gateway, root, problems)
     gates = _gates(document.gateway)
     for name, model in document.models.items():
@@ -28,7 +41,7 @@ def check_references(document: Document, routes: Mapping[str, str], root: Map, p
         _check_summarizer(name, document, routes, root, problems)
     check_overflow(document, routes, root, problems)
     for name, part in document.virtual.items():
-        _check_virtual(name, part, document, routes, root, problems)
+        _check_virtual(name, part, _Known(document, routes, mute), root, problems)
 
 
 def _gates(gateway: Gateway) -> set[str]:
@@ -89,8 +102,7 @@ def _check_summarizer(
 def _check_virtual(
     name: str,
     part: VirtualModel,
-    document: Document,
-    routes: Mapping[str, str],
+    known: "_Known",
     root: Map,
     problems: Problems,
 ) -> None:
@@ -98,13 +110,13 @@ def _check_virtual(
     always: int | None = None
     for number, rule in enumerate(part.rules):
         path: Path = (*at, "rules", number)
-        _check_use(rule.use, (*path, "use"), document, routes, root, problems)
+        _check_use(rule.use, (*path, "use"), known, root, problems)
         _check_when(rule.when, (*path, "when"), root, problems)
         if always is not None:
             _unreachable(place(root, path), f"rule {number + 1}", always, problems)
         elif not rule.when.conditions:
             always = number
-    _check_use(part.use or (), (*at, "use"), document, routes, root, problems)
+    _check_use(part.use or (), (*at, "use"), known, root, problems)
     if part.use is not None and always is not None:
         _unreachable(place(root, (*at, "use")), "what `use` says here", always, problems)
     elif part.use is None and always is None:
@@ -115,20 +127,22 @@ def _check_virtual(
 def _check_use(
     use: tuple[str, ...],
     path: Path,
-    document: Document,
-    routes: Mapping[str, str],
+    known: "_Known",
     root: Map,
     problems: Problems,
 ) -> None:
-    """Note names behind which there is no model, or one that was named before."""
+    """Note names behind which there is no model, one that was named before, or one that could answer nothing."""
     seen: dict[str, str] = {}
     for number, name in enumerate(use):
         where = _item(root, path, number)
-        model = _model(name, document, routes, where, problems)
+        model = _model(name, known.document, known.routes, where, problems)
         if model in seen:
             same = "" if name == seen[model] else f" (it is {quoted(seen[model])})"
             message = f"{quoted(name)} is named twice{same}: the second never answers"
             problems.add(where, "duplicate", message, "delete one of the two")
+        elif model in known.mute:
+            message = f"{quoted(name)} answers no path of the data API, and a virtual model no other"
+            problems.add(where, "virtual", message, f"clients reach it at /upstream/{model}/")
         elif model is not None:
             seen[model] = name
 
