@@ -10,7 +10,7 @@ from reconciler.core.plan import plan
 from reconciler.core.shares import Files
 from reconciler.core.types import Account, Instance, Manifest, Observation, Preflight, Residency, World
 from reconciler.render.budget_bar import bar
-from reconciler.render.budget_fit import beside, bytes_of, most_of, sum_once, together, two_largest
+from reconciler.render.budget_fit import beside, bytes_of, most_of, never, sum_once, together, two_largest
 from reconciler.render.budget_shapes import (
     BudgetDocument,
     BudgetMachineDocument,
@@ -54,6 +54,7 @@ def budget(manifest: Manifest, world: World, source: "Source", seen_by: SeenBy) 
         all=together(table.rows, account.budget),
         two_largest=two_largest(table.rows, account.budget),
         beside=tuple(beside(row, table, account.free) for row in table.rows if _could_come(row)),
+        never=never(table, account.budget, seen.at),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from reconciler.core import book
 from reconciler.core.diff import Row, Table
+from reconciler.core.reach import Pinned
 from reconciler.core.shares import Files, Shares, own, within
 from reconciler.render.budget_shapes import FitDocument
 
@@ -27,6 +28,18 @@ def beside(row: Row, table: Table, headroom: int | None) -> FitDocument:
         shares.hold(files)
     need = None if row.need is None else own(row.need, row.files) + shares.hold(row.files)
     return _fit((row.name,), need, headroom, () if need is not None else (row.name,))
+
+
+def never(table: Table, budget: int | None, now: float) -> tuple[FitDocument, ...]:
+    """Return the models for which there could never be room, as a plan would say of them."""
+    reach = Pinned(table, budget, now)
+    cold = (r for r in table.rows if r.need is not None and r.instance is None)
+    lacking = ((r.name, reach.short(r)) for r in cold if r.preflight is None or r.preflight.reason is None)
+    return tuple(
+        FitDocument((name,), fits=False, need=short + (budget or 0), short=short, unknown=())
+        for name, short in lacking
+        if short > 0
+    )
 
 
 def two_largest(rows: Iterable[Row], budget: int | None) -> FitDocument | None:

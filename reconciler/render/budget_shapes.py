@@ -153,3 +153,5 @@ class BudgetDocument(Document):
     """The two models that need most; null where fewer than two sizes are known."""
     beside: tuple[FitDocument, ...]
     """For each cold model of known size: whether it fits beside what is loaded now; `need` is what it adds."""
+    never: tuple[FitDocument, ...]
+    """Models for which there is no room even with only the pinned ones there; `need` is with those. Sorted by name."""

@@ -145,15 +145,25 @@ def _fits(budget: Json, scale: Scale, paint: Paint) -> list[str]:
         lines.append(
             f"{'two largest':<14} {' and '.join(pair['models'])}: {never}, {scale.size(pair['short'])} short"
         )
-    fitting = [f["models"][0] for f in budget["beside"] if f["fits"]]
-    lacking = [
-        f"{f['models'][0]} ({scale.size(f['short'])} short)" for f in budget["beside"] if f["fits"] is False
-    ]
-    if fitting:
+    return lines + _alone(budget, scale)
+
+
+def _alone(budget: Json, scale: Scale) -> list[str]:
+    """Return which models could be loaded now, which not now, and which never."""
+    never = {f["models"][0] for f in budget["never"]}
+    might = [f for f in budget["beside"] if f["models"][0] not in never]
+    lines = []
+    if fitting := [f["models"][0] for f in might if f["fits"]]:
         lines.append(f"{'fits now':<14} {_named(fitting)}, each beside what is loaded")
-    if lacking:
+    if lacking := [_short(f, scale) for f in might if f["fits"] is False]:
         lines.append(f"{'not now':<14} {_named(lacking)}")
+    if hopeless := [_short(f, scale) for f in budget["never"]]:
+        lines.append(f"{'never':<14} {_named(hopeless)}, even with only the pinned models there")
     return lines
+
+
+def _short(fit: Json, scale: Scale) -> str:
+    return f"{fit['models'][0]} ({scale.size(fit['short'])} short)"
 
 
 def _verdict(fit: Json, budget: int | None, scale: Scale, paint: Paint) -> str:

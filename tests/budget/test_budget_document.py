@@ -407,3 +407,24 @@ def test_colour_adds_codes_and_nothing_else() -> None:
     coloured = budget_text(made, colour=True)
     assert "\x1b[32mready\x1b[0m" in coloured.replace(" ", "")
     assert re.sub(r"\x1b\[\d+m", "", coloured) == budget_text(made)
+
+
+def test_what_can_never_be_loaded_does_not_fit_now_either() -> None:
+    """The pinned model is not there yet: beside what is loaded there would be room."""
+    wanted = manifest(pinned("chat", 600), model("code", 500), model("tiny", 10), mib=1000)
+    made = document(wanted, world())
+    assert [(f["models"], f["short"], f["need"]) for f in made["never"]] == [
+        (["code"], 100 * MIB, 1100 * MIB)
+    ]
+    lines = budget_text(made).splitlines()
+    assert "fits now       chat, tiny, each beside what is loaded" in lines
+    assert "never          code (100 MiB short), even with only the pinned models there" in lines
+    said = {v.model: v.reason for v in plan(wanted, world(), NOW).verdicts}
+    assert said["code"] == "NeverFits"
+
+
+def test_one_pinned_model_that_is_too_large_is_the_only_one_that_never_fits() -> None:
+    wanted = manifest(pinned("chat", 1600), model("code", 500), mib=1000)
+    made = document(wanted, world())
+    assert [f["models"] for f in made["never"]] == [["chat"]]
+    assert "fits now       code, each beside what is loaded" in budget_text(made)
