@@ -31,7 +31,7 @@ from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
 from reconciler.loop.adopt import GRACE_SECONDS, launch_of
 from reconciler.loop.launches import instance
-from reconciler.loop.observe import preflight
+from reconciler.loop.startable import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.manifest.applied import GatewaySettings
 from reconciler.manifest.fields import is_loopback, listen_address

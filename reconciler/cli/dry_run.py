@@ -99,7 +99,7 @@ def _ask_loop(directory: Path) -> SeenWorld | None:
 def _preflights(applied: Applied, owners: Mapping[int, str]) -> tuple[Preflight, ...]:
     """Return what the files say of each launch; `owners` are the ports that models of the loop hold."""
     from reconciler.host import Ports
-    from reconciler.loop.observe import preflight
+    from reconciler.loop.startable import preflight
 
     ports = Ports(*applied.ports)
     return tuple(preflight(spec, owners, ports) for _, spec in sorted(applied.launches.items()))

@@ -65,7 +65,10 @@ class Careful:
 
     def sleeper(self, spec: LaunchSpec) -> Sleeper | None:
         """See Engine.sleeper; what it raises is an EngineError."""
-        found = self._try("sleeper", lambda: self._engine.sleeper(spec), otherwise=None)
+        return self._try("sleeper", lambda: self._sleeper(spec), otherwise=None)
+
+    def _sleeper(self, spec: LaunchSpec) -> Sleeper | None:
+        found = self._engine.sleeper(spec)
         return None if found is None else _Sleeper(self, found)
 
     def saver(self, spec: LaunchSpec) -> Saver | None:

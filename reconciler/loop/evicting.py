@@ -35,6 +35,9 @@ RESTING: Final = frozenset(
     }
 )
 
+#: Reasons for which a process is stopped so that a new one of its model may take its place.
+REPLACING: Final = frozenset({Reason.DRIFTED, Reason.RESTART_DUE})
+
 log = structlog.get_logger("reconciler.loop")
 
 
@@ -124,7 +127,8 @@ class Evictor:
                 if not action.drain and await self._jobs.ask(launch):
                     self._hands.book.unseal(launch.model)
                     return Outcome(Aborted(), self._hands.clock() - began, "it still works on a job", launch)
-                if why := await self._drain(launch, limits().drain_timeout):
+                why = await self._drain(launch, limits().drain_timeout) or await self._in_vain(action, launch)
+                if why:
                     return Outcome(Aborted(), self._hands.clock() - began, why, launch)
                 launch.stopping = True
                 self._hands.book.close(launch.model)
@@ -168,6 +172,19 @@ class Evictor:
             slept = await self._sleeping.sleep(launch)
             tasks.cancel_scope.cancel()
         return slept
+
+    async def _in_vain(self, action: Evict, launch: Launch) -> str:
+        """Return why what it is stopped for cannot be started any more, and let requests in again; or "".
+
+        A drain may have taken long.
+        """
+        coming = action.for_model or (action.model if action.reason in REPLACING else None)
+        if coming is None or self._last:
+            return ""
+        why = await self._hands.observer.hindrance(coming, self._hands.clock())
+        if why:
+            self._hands.book.unseal(launch.model)
+        return f"{coming} cannot be started any more: {why}" if why else ""
 
     def _used_since(self, action: Evict) -> bool:
         """Whether a model that is to go for being idle was used between the look and now: its time begins anew."""

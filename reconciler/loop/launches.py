@@ -9,6 +9,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Said
 from reconciler.core.types import Instance
 from reconciler.host import Exit, Process
+from reconciler.memory.fingerprint import Marks
 from reconciler.memory.probe import Held
 from reconciler.store.records import LaunchRecord
 
@@ -54,6 +55,8 @@ class Launch:
     asleep: bool = False
     #: It would give nothing back.
     sleepless: bool = False
+    #: Its files as they were when it was started; None = not known.
+    marks: Marks | None = None
     #: Of what it had committed: bytes that it gave back when it fell asleep, and what it kept; None = not known.
     gave_back: int | None = None
     kept: int | None = None

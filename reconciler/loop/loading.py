@@ -123,6 +123,7 @@ class Loader:
             await self._hands.store.put_launch(record)
         except StoreError as error:
             raise LoadError(str(error)) from error
+        found = await self._hands.observer.before(spec)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):
             try:
@@ -134,7 +135,7 @@ class Loader:
                 raise
             launch = Launch(launch_id, action.model, action.digest, spec, process, port, self._hands.clock())
             launch.admitted, launch.created = action.size, created
-            self._hands.observer.begin(launch)
+            self._hands.observer.begin(launch, found, self._hands.clock())
             self._hands.launches.add(launch)
             self._started(launch)
             await self._hands.record(launch)
@@ -198,6 +199,7 @@ class Loader:
             launch.said = await anyio.to_thread.run_sync(self._heard, launch, spec) or launch.said
             if launch.committed_at_ready is None:  # one that was woken may have grown before it slept
                 launch.committed_at_ready = launch.committed
+                await self._hands.observer.ready(launch, spec)
                 await self._hands.record(launch)
         return ""
 

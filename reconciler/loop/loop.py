@@ -20,7 +20,7 @@ from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import next_change, plan
-from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Preflight, Reason, World
+from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Preflight, Reason, Step, World
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.admission import admissions
@@ -28,7 +28,7 @@ from reconciler.loop.adopt import adopt, tried
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
 from reconciler.loop.drains import Drains
-from reconciler.loop.evicting import Evictor
+from reconciler.loop.evicting import REPLACING, Evictor
 from reconciler.loop.floor import FloorWatch, Sunk
 from reconciler.loop.hands import Hands
 from reconciler.loop.hands import Outcome as Done
@@ -247,6 +247,10 @@ class Loop:
         observation = await self._observer.look(
             self._applied.manifest, self._applied.launches, self._loader.ports, now
         )
+        for launch in self._observer.found_out():
+            # What is being ended, or put to sleep, is on record as that.
+            if launch in self._launches and not launch.stopping:
+                await self._hands.record(launch)
         while self._forget:
             self._ledger.forgive(ledger_book.forgotten, self._forget.pop())
         self._ledger.measure(observation.instances, self._book.answered, now)
@@ -341,6 +345,8 @@ class Loop:
         if self._late:
             # After a suspend every age and deadline lies: the next turn acts on what it has read itself.
             return now
+        if self._observer.is_old(_started_by(decision.step), world.observation.at):
+            return now  # nobody is stopped, nor anything started, on what the files said some time ago
         if isinstance(decision.step, Evict) and not self._evictor.seal(decision.step):
             return now + CROWDED_PACE
         await self._begin(made, world, now)
@@ -488,6 +494,15 @@ class Loop:
 
 def _always(model: ModelSpec) -> ModelSpec:
     return model
+
+
+def _started_by(step: Step) -> str:
+    """Return the model that a step is to start in the end; "" for none."""
+    if isinstance(step, Load):
+        return step.model
+    if step.for_model is not None:
+        return step.for_model
+    return step.model if step.reason in REPLACING else ""
 
 
 def _waits_for_room(made: Plan) -> bool:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import anyio.to_thread
@@ -12,14 +12,16 @@ from reconciler.core import pressure
 from reconciler.core.account import breakdown, warm_together
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Memory, Watermarks
-from reconciler.core.types import Demand, Instance, Manifest, Observation, Preflight, Reason
-from reconciler.host import Host, Ports, is_free, listeners
+from reconciler.core.types import Demand, Instance, Manifest, Observation, Preflight
+from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook
-from reconciler.loop import careful
 from reconciler.loop.floor import FloorWatch
 from reconciler.loop.guarded import Guarded
 from reconciler.loop.launches import Launch, Launches, instance
-from reconciler.loop.preflights import examine
+from reconciler.loop.preflights import files_of
+from reconciler.loop.startable import examined, preflight
+from reconciler.loop.weights import Checked, Weights
+from reconciler.memory.fingerprint import Marks, marks
 from reconciler.memory.probe import MachineProbe
 
 #: Files of a model nobody asks for are looked at again after this many seconds.
@@ -32,11 +34,8 @@ UNOWNED_BYTES: Final = 1 << 30
 UNOWNED_SHARE: Final = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    spec: LaunchSpec
-    at: float
-    result: Preflight
+#: What the files of a model say, and how they are.
+Found = tuple[Preflight, Marks | None]
 
 
 class Observer:
@@ -48,7 +47,15 @@ class Observer:
         self._launches = launches
         self._book = book
         self._seq = 0
-        self._checked: dict[str, _Checked] = {}
+        self._checked: dict[str, Checked] = {}
+        self._weights = Weights()
+        #: What the last look was told, for those between two.
+        self._specs: Mapping[str, LaunchSpec] = {}
+        self._ports = Ports(1, 1)
+        #: Launches of which something was found out that is not on record yet.
+        self._found_out: list[Launch] = []
+        #: Models whose files the next look looks at however lately that was done.
+        self._again: set[str] = set()
         #: The probe remembers things and is asked from several worker threads.
         self._lock = threading.Lock()
         self._pressure = pressure.Pressure()
@@ -62,6 +69,7 @@ class Observer:
     ) -> Observation:
         """Return what is there now. Files, processes and memory are read in a worker thread."""
         live = list(self._launches)
+        self._specs, self._ports = dict(specs), ports
         due = self._due(specs, now)
         memory, checked = await anyio.to_thread.run_sync(self._read, live, due, ports, now)
         self._checked = {m: c for m, c in (self._checked | checked).items() if m in specs}
@@ -78,7 +86,7 @@ class Observer:
             memory=memory,
             instances=instances,
             demands=self._demands(),
-            preflights=tuple(c.result for _, c in sorted(self._checked.items())),
+            preflights=tuple(self._judged(c, live, now) for _, c in sorted(self._checked.items())),
             pressure=self._pressure,
             least_unattributed=self._least_unattributed,
         )
@@ -121,12 +129,40 @@ class Observer:
         available = await anyio.to_thread.run_sync(self._glance)
         return depth is not None and available is not None and available < depth
 
-    def begin(self, launch: Launch) -> None:
-        """Note how things are before a model is loaded."""
+    async def before(self, spec: LaunchSpec) -> Found:
+        """Return how the files of a model are at this moment, in which its process is about to be started."""
+        return await anyio.to_thread.run_sync(self._now, spec)
+
+    def begin(self, launch: Launch, found: Found, now: float) -> None:
+        """Note how things were before a model was loaded."""
         launch.unattributed_before = self._unattributed
-        checked = self._checked.get(launch.model)
-        launch.build = checked.result.build if checked is not None else ""
-        launch.weights = checked.result.weights if checked is not None else ""
+        self._weights.begin(launch, *found, now)
+
+    async def ready(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Note how the files of a model are after its load."""
+        self._weights.ready(launch, *await self.before(spec))
+
+    def is_old(self, model: str, now: float) -> bool:
+        """Return whether the files of a model were looked at before `now`; the next look includes them then."""
+        checked = self._checked.get(model)
+        if checked is None or checked.at >= now:
+            return False
+        self._again.add(model)
+        return True
+
+    async def hindrance(self, model: str, now: float) -> str:
+        """Look at the files of a model now; return why it cannot be started any more, or ""."""
+        spec = self._specs.get(model)
+        if spec is None:
+            return ""
+        checked = await anyio.to_thread.run_sync(self._check, spec, list(self._launches), self._ports, now)
+        self._checked[model] = checked
+        return "" if checked.result.reason is None else checked.result.message or str(checked.result.reason)
+
+    def found_out(self) -> list[Launch]:
+        """Return the launches of which more is known than is on record, once."""
+        found, self._found_out = self._found_out, []
+        return found
 
     def evicted(self) -> None:
         """Note that a model went: whether memory is still short has to be seen anew."""
@@ -161,23 +197,41 @@ class Observer:
         for name, spec in sorted(specs.items()):
             old = self._checked.get(name)
             fresh = old is not None and old.spec == spec and now - old.at < PREFLIGHT_SECONDS
-            if not fresh or (name in asked and self._launches.serving(name) is None):
+            wanted = name in asked and self._launches.serving(name) is None
+            if not fresh or wanted or name in self._again:
                 due.append(spec)
+        self._again.clear()
         return due
+
+    def _judged(self, found: Checked, live: list[Launch], now: float) -> Preflight:
+        """Return what the last look at a model's files says, next to what its process was started with."""
+        launch = next((x for x in live if x.model == found.spec.model and (x.ready or x.asleep)), None)
+        if launch is None:
+            return found.result
+        if self._weights.fill_in(launch, found):
+            self._found_out.append(launch)
+        return self._weights.judged(launch, found, now)
 
     # -- in the worker thread -------------------------------------------------------------------------------------
 
     def _read(
         self, live: list[Launch], due: list[LaunchSpec], ports: Ports, now: float
-    ) -> tuple[Memory, dict[str, _Checked]]:
+    ) -> tuple[Memory, dict[str, Checked]]:
         with self._lock:
             self._measure(live, now)
             memory = _named(self._machine.read(now), live)
         for model in sorted({x.model for x in live}):
             self._host.logs.trim(model)
+        return memory, {s.model: self._check(s, live, ports, now) for s in due}
+
+    def _check(self, spec: LaunchSpec, live: list[Launch], ports: Ports, now: float) -> Checked:
         owners = {x.port: x.model for x in live}
-        checked = {s.model: _Checked(s, now, preflight(s, owners, ports)) for s in due}
-        return memory, checked
+        seen, wall = marks(files_of(spec)), time.time()
+        return Checked(spec, now, wall, preflight(spec, owners, ports), seen)
+
+    def _now(self, spec: LaunchSpec) -> Found:
+        seen = marks(files_of(spec))  # first: what is written later is another file
+        return examined(spec), seen
 
     def _glance(self) -> int | None:
         with self._lock:
@@ -222,37 +276,3 @@ def _named(memory: Memory, live: list[Launch]) -> Memory:
         if launch.held.committed is None and not any(launch.model in problem for problem in problems):
             problems.append(f"what {launch.model} holds is unknown: its processes cannot be read")
     return replace(memory, problems=tuple(problems))
-
-
-def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Preflight:
-    """Return whether a model could be started now: its engine's opinion, and a port. Blocks.
-
-    `owners` are the ports of our launches with the model each belongs to: a model's own old process gives its port
-    back before the new one needs it, and so does every other process of ours that must make room first.
-    """
-    try:
-        result = examine(spec)
-    except Exception as error:  # an adapter that breaks its promise hinders its own models, and nobody else's
-        careful.get(spec.engine).note("preflight", error)
-        return Preflight(spec.model, reason=Reason.NOT_STARTABLE, message=careful.fault(error))
-    if result.reason is not None:
-        return result
-    if spec.port is not None:
-        problem = _port_problem(spec.port, spec.model, owners)
-        return replace(result, reason="PortBusy", message=problem) if problem else result
-    in_range = any(ports.first <= port <= ports.last for port in owners)
-    if not in_range and not ports.any_free():
-        text = f"no port of {ports.first}-{ports.last} is free: widen machine.ports"
-        return replace(result, reason="PortBusy", message=text)
-    return result
-
-
-def _port_problem(port: int, model: str, owners: Mapping[int, str]) -> str | None:
-    owner = owners.get(port)
-    if owner == model or (owner is None and is_free(port)):
-        return None
-    if owner is not None:
-        return f"port {port} is in use by our model {owner}: give one of the two another port"
-    held = listeners(port)
-    who = f"pid {held[0].pid}" if held and held[0].pid else "another program"
-    return f"port {port} is in use by {who}: stop it, or leave `port` out to have one chosen"

@@ -7,6 +7,7 @@ each look, so it is made of the size, the beginning and samples spread over a fi
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -73,6 +74,33 @@ def fingerprint(paths: Iterable[str | Path], now: float) -> str:
     except (OSError, ValueError, WeightsError):
         return ""
     return whole.hexdigest()[:16] if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the system says of the files of a model, for one `stat` a file: equal = nothing was written."""
+
+    #: Path, inode, size and time of writing of each; sorted.
+    files: tuple[tuple[str, int, int, int], ...] = ()
+    #: When the youngest was changed, wall time in seconds.
+    changed: float = float("-inf")
+
+    def others(self, now: "Marks") -> tuple[str, ...]:
+        """Return the paths of files that are not what they were, are new, or are gone; sorted."""
+        return tuple(sorted({path for path, *_ in set(self.files) ^ set(now.files)}))
+
+
+def marks(paths: Iterable[str | Path]) -> Marks | None:
+    """Return what is known of these files and folders without reading them; None = not all of it. Blocks."""
+    files, changed = [], float("-inf")
+    try:
+        for _, path in _all_files(paths):
+            found = path.stat()
+            files.append((str(path), found.st_ino, found.st_size, found.st_mtime_ns))
+            changed = max(changed, found.st_ctime)
+    except (OSError, ValueError, WeightsError):
+        return None
+    return Marks(tuple(sorted(files)), changed)
 
 
 def _all_files(paths: Iterable[str | Path]) -> Iterator[tuple[str, Path]]:

@@ -45,3 +45,21 @@ def test_requests_served_and_new_weights_replace_a_process(manager: Manager) -> 
     assert (evict["reason"], evict["why"]) == ("Drifted", "its weights were replaced")
     assert manager.wait_model("heavy", state="ready")["pid"] != heavy
     assert len(manager.log("evict", model="heavy")) == 1, "the new process is of the new weights"
+
+
+def test_what_cannot_be_started_any_more_is_not_replaced(manager: Manager) -> None:
+    weights = manager.manifests / "model.bin"
+    point(weights, json)
+    entry = manager.fake("aged", residency="warm", restart={"requests": 1}, weights="model.bin")
+    manager.write({"aged": entry})
+    manager.start()
+    [pid] = manager.wait_ready("aged")
+    weights.unlink()  # the last look was a moment ago, the next is not due for long
+    assert manager.ask("aged").json()["pid"] == pid
+    [note] = manager.wait_model("aged", notes=[GONE])["notes"]
+    assert note == GONE
+    assert manager.model("aged")["pid"] == pid
+    assert manager.log("evict") == []
+
+
+GONE = "its files are not what it was started with (model.bin): it serves on with what it has"

@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Reason
 from reconciler.engines import registry
-from reconciler.engines.base import Engine, EngineError, Readiness, Server
+from reconciler.engines.base import Engine, EngineError, Readiness, Server, Sleeper
 from reconciler.host import Ports
 from reconciler.loop import careful
-from reconciler.loop.observe import preflight
+from reconciler.loop.startable import preflight
 
 pytestmark = pytest.mark.anyio
 SPEC = LaunchSpec("m", "odd")
@@ -20,7 +20,7 @@ CLIENT = cast("httpx.AsyncClient", None)
 SERVER = Server(SPEC, "http://127.0.0.1:1", CLIENT)
 
 
-class Naps:
+class Naps(Sleeper):
     """Raises whatever it is asked."""
 
     async def sleep(self, server: Server) -> NoReturn:

@@ -15,8 +15,8 @@ from reconciler.engines import placement, registry
 from reconciler.engines.command import CommandEngine
 from reconciler.engines.placement import Machine
 from reconciler.host import Ports
-from reconciler.loop.observe import preflight
 from reconciler.loop.preflights import examine, files_of
+from reconciler.loop.startable import preflight
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ class Desk:
                 owns_port=self.owns_port,
                 serving=lambda process, launch: None,
             ),
-            observer=SimpleNamespace(measure=nothing),
+            observer=SimpleNamespace(measure=nothing, ready=nothing),
             states=SimpleNamespace(restore=self.restore),
             launches=Launches(),
             book=self.book,

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.host import Ports
-from reconciler.loop.observe import preflight
+from reconciler.loop.startable import preflight
 from support import free_port
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.core.memory import GpuPool, HostUse, Memory
-from reconciler.core.types import Manifest
+from reconciler.core.types import Manifest, Preflight
 from reconciler.host import Host, Ports, Process
 from reconciler.leases import LeaseBook
 from reconciler.loop.launches import Launch, Launches
@@ -59,7 +59,7 @@ async def test_only_a_driver_can_hold_what_nobody_owns_up_to(
     observer = Observer(host, machine, launches, LeaseBook(lambda: None))
     await observer.look(Manifest(()), {}, Ports(18100, 18199), 0.0)
     launch = Launch("id", "m", "digest", None, Process(os.getpid(), 0), 18100, 0.0)
-    observer.begin(launch)
+    observer.begin(launch, (Preflight("m"), None), 0.0)
     launches.add(launch)
     machine.nobodys = came
     await observer.measure(launch, 1.0)
