@@ -364,3 +364,15 @@ def test_every_outcome_and_reason_can_be_shown(outcome: Outcome) -> None:
         plan = Plan(1, 1, Account(), (), (Verdict("m", outcome, reason),))
         assert reason.value in plan_text(plan, SOURCE)
         assert plan_json(plan, SOURCE)["verdicts"][0]["outcome"] == outcome.name.lower()
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"), [(Reason.NOT_WANTED, "2 models match"), (Reason.NEVER_FITS, "1 model matches")]
+)
+def test_a_cold_model_that_could_not_be_loaded_matches_nothing(reason: Reason, said: str) -> None:
+    kept = Verdict("a", Outcome.KEEP, Reason.WARM, mib(10))
+    made = Plan(
+        5, 1, Account(mib(100), 0, 0, mib(100)), (), (kept, Verdict("b", Outcome.COLD, reason, mib(500)))
+    )
+    end = "." if reason is Reason.NOT_WANTED else ", 1 cold that could not be loaded."
+    assert plan_text(made, SOURCE).splitlines()[-1] == f"No changes. {said} generation 5{end}"

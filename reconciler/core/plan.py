@@ -197,11 +197,18 @@ def _kept(row: Row, now: float) -> tuple[Reason, int | None, str]:
     if not instance.ready:
         return Reason.LOADING, row.charge, "being loaded"
     if row.demand.in_use:
-        return Reason.IN_USE, row.charge, use(row.demand)
-    idle = f"idle {span(max(0.0, now - instance.last_used))}"
+        return Reason.IN_USE, row.charge, use(row.demand) + _only_once(row)
+    idle = f"idle {span(max(0.0, now - instance.last_used))}" + _only_once(row)
     if row.pinned:
         return Reason.PINNED, row.charge, idle
     return (Reason.WARM if row.wanted else Reason.RESIDENT), row.charge, idle
+
+
+def _only_once(row: Row) -> str:
+    """Say so of a model that runs, and could not be started again once it has gone."""
+    if row.preflight is None or row.preflight.reason is None:
+        return ""
+    return f"; could not be started again: {row.preflight.message or row.preflight.reason}"
 
 
 def _blocked(row: Row, block: Block, now: float, selection: Selection) -> Verdict:

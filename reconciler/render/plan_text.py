@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from reconciler.core.types import Account, Evict, Outcome, Plan, Step, Verdict
+from reconciler.core.types import Account, Evict, Outcome, Plan, Reason, Step, Verdict
 from reconciler.render.paint import Paint, one_line, painter
 from reconciler.render.units import Scale, scale_for
 
@@ -21,6 +21,8 @@ _COUNTED: Final = (
     (Outcome.BLOCKED, "blocked"),
     (Outcome.COLD, "cold"),
 )
+#: Why a cold model would not be loaded either if somebody asked for it: it is not as the manifest wants it.
+_HOPELESS: Final = (Reason.NOT_STARTABLE, Reason.BACKING_OFF, Reason.SIZE_UNKNOWN, Reason.NEVER_FITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,10 @@ def _closing(plan: Plan) -> str:
         counted = ", ".join(f"{counts[outcome]} {words}" for outcome, words in _COUNTED if counts[outcome])
         only = " Only step 1 runs before the world is observed again." if len(plan.steps) > 1 else ""
         return f"Plan: {counted}.{only}"
-    matching = sum(counts.values()) - counts[Outcome.BLOCKED]
+    hopeless = sum(v.outcome is Outcome.COLD and v.reason in _HOPELESS for v in plan.verdicts)
+    matching = sum(counts.values()) - counts[Outcome.BLOCKED] - hopeless
     models = "1 model matches" if matching == 1 else f"{matching} models match"
     blocked = f", {counts[Outcome.BLOCKED]} blocked" if counts[Outcome.BLOCKED] else ""
+    blocked += f", {hopeless} cold that could not be loaded" if hopeless else ""
     manifest = f"generation {plan.generation}" if plan.generation else "the manifest"
     return f"No changes. {models} {manifest}{blocked}."

@@ -91,3 +91,12 @@ def test_what_shrinks_makes_room_for_what_grows() -> None:
     verdict = made.verdict("grows")
     assert verdict is not None
     assert verdict.reason == Reason.NEVER_FITS
+
+
+def test_a_model_that_runs_on_a_file_that_is_gone_says_that_it_could_not_be_started_again() -> None:
+    gone = Preflight("chat", reason=Reason.NOT_STARTABLE, message="the weights /w do not exist")
+    verdict = plan(
+        manifest(model("chat")), world(running("chat", 100, idle=5), preflights=[gone]), NOW
+    ).verdict("chat")
+    assert verdict is not None
+    assert verdict.detail == "idle 5.0s; could not be started again: the weights /w do not exist"
