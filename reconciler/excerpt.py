@@ -51,13 +51,22 @@ def excerpt(line: str, secrets: Iterable[str] = ()) -> str:
     ('unknown option: --api-key ***', 'got Authorization: Bearer ***')
     """
     plain = "".join(c if c.isprintable() else " " for c in _ESCAPE.sub("", line))
-    text = " ".join(hide(plain, secrets).split())
+    return masked(" ".join(hide(plain, secrets).split()))[:SHOWN_CHARACTERS]
+
+
+def masked(line: str, secrets: Iterable[str] = ()) -> str:
+    """Return one line of an engine's as it is, but for what is secret in it.
+
+    >>> masked("  argv: --api-key hunter2  --port 9")
+    '  argv: --api-key ***  --port 9'
+    """
+    text = hide(line, secrets)
     at = 0
     parts = []
     for begin, end in _spans(text):
         parts += [text[at:begin], MASK]
         at = end
-    return "".join([*parts, text[at:]])[:SHOWN_CHARACTERS]
+    return "".join([*parts, text[at:]])
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:

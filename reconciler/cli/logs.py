@@ -1,6 +1,7 @@
 """`reconcile logs MODEL`: what a model's process wrote."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,12 +12,14 @@ from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, UsageError
+from reconciler.excerpt import masked
 from reconciler.render import one_line
 
 _POLL: Final = 0.2
 #: Bytes of what was printed last, by which the place is found again in a rotated file.
 _MEMORY: Final = 4096
 _BLOCK: Final = 1 << 16
+_LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
 
 
 def logs(
@@ -33,39 +36,78 @@ def logs(
 ) -> int:
     """Print the last lines of a model's log.
 
-    Works from the files of the state directory, also while no loop runs.
+    Works from the files of the state directory, also while no loop runs. Secrets are masked.
     """
     from reconciler.store.paths import state_dir as resolve
 
     if lines < 0:
         raise UsageError(f"--lines must not be below zero, not {lines}")
-    path = _log_file(model, resolve(state_dir, create=False))
+    path, secrets = _log_file(model, resolve(state_dir, create=False))
+    shown = Masked(secrets)
     if not follow:
         if not path.exists():
             raise CliError(f"{one_line(model)} has no log yet: {path} does not exist")
-        _write(last_lines(path, lines))
+        _write(shown.feed(last_lines(path, lines)) + shown.rest())
         return 0
     for piece in following(path, lines, lambda: time.sleep(_POLL)):
-        _write(piece)
+        _write(shown.feed(piece))
     return 0
 
 
-def _log_file(model: str, state_dir: Path) -> Path:
-    """Ask the loop, which knows aliases; without one take the name as it is."""
+class Masked:
+    """What a log says, line by line, with its secrets masked: half a line may hold half a secret, so it waits."""
+
+    def __init__(self, secrets: frozenset[str]) -> None:
+        self._secrets = secrets
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the lines that `data` completes, as they are to be shown."""
+        *lines, self._held = _LINE_END.split(self._held + data)
+        # Each line is followed by what ended it.
+        return b"".join(self._shown(line) + end for line, end in zip(lines[::2], lines[1::2], strict=False))
+
+    def rest(self) -> bytes:
+        """Return the line that was not ended."""
+        held, self._held = self._held, b""
+        return self._shown(held)
+
+    def _shown(self, line: bytes) -> bytes:
+        text = line.decode("utf-8", "surrogateescape")
+        return masked(text, self._secrets).encode("utf-8", "surrogateescape")
+
+
+def _secrets(model: str, manifest: str) -> frozenset[str]:
+    """Return the secrets of a model's launch; none where the manifest cannot be read here and now.
+
+    What only looks like a secret, by the name before it, is masked all the same.
+    """
+    from reconciler.excerpt import secrets_of
+    from reconciler.manifest import ManifestError, load_manifest
+
+    try:
+        return secrets_of(load_manifest(Path(manifest), environ=os.environ).launches.get(model))
+    except ManifestError:
+        return frozenset()
+
+
+def _log_file(model: str, state_dir: Path) -> tuple[Path, frozenset[str]]:
+    """Ask the loop, which knows aliases and the manifest; without one take the name as it is."""
     from reconciler.cli.client import LoopClient, NotRunningError, running_url
     from reconciler.cli.names import find_model
 
     if url := running_url(state_dir):
         try:
-            found = find_model(LoopClient(url).status(), model)
+            status = LoopClient(url).status()
+            found = find_model(status, model)
             if found["log"]:
-                return Path(found["log"])
+                return Path(found["log"]), _secrets(found["name"], status["manifest"]["path"])
             model = found["name"]
         except NotRunningError:
             pass  # it has just ended: its files are still there
     from reconciler.host.logs import safe_name
 
-    return state_dir / "logs" / f"{safe_name(model)}.log"
+    return state_dir / "logs" / f"{safe_name(model)}.log", frozenset()
 
 
 def _write(data: bytes) -> None:
