@@ -7,9 +7,11 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Preflight, Residency
 from reconciler.doctor.finding import Finding, cannot_tell, error, note, ok, warning
 from reconciler.engines import registry
+from reconciler.engines.adapter import Adapter
 from reconciler.manifest.applied import Applied
 from reconciler.render import note_lines
 
@@ -58,8 +60,30 @@ def check_engines(applied: Applied | None, ask: AskVersion = ask_version) -> Ite
             how = "pip install 'reconciler[llama]', or put llama.cpp's llama-server on PATH"
             # A model may still name a program of its own: whether it can be started is looked at by itself.
             yield warning(name, there, how) if name in used else note(name, there, how)
-        elif not found:
+        elif name == "command":
             yield ok(name, "starts what the manifest names" + ("" if name in used else "; no model uses it"))
+        elif not found:
+            launches = applied.launches.values() if applied is not None else ()
+            yield from _found(name, [spec for spec in launches if spec.engine == name])
+
+
+def _found(name: str, specs: list[LaunchSpec]) -> Iterator[Finding]:
+    """Yield the programs that the models of an engine are served by, or where there are none what is found without."""
+    engine = registry.get(name)
+    models: dict[str | None, list[str]] = {}
+    for spec in specs or [LaunchSpec(name, name)]:
+        program = engine.program(spec)
+        version = engine.version(spec) if program else None
+        says = f"version {version}" if version else "it does not say its version"
+        models.setdefault(f"{program[0]}: {says}" if program else None, []).append(spec.model)
+    for text, names in sorted(models.items(), key=lambda item: item[0] or ""):
+        if text is not None:
+            yield ok(name, text + ("" if specs else "; no model uses it"))
+        elif specs:
+            how = engine.install if isinstance(engine, Adapter) else ""
+            yield warning(name, f"its server is not here for {', '.join(sorted(names))}", how)
+        else:
+            yield note(name, "its server is not here; no model uses it")
 
 
 def _servers(name: str, ask: AskVersion) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import text_engines
 from golden_files import assert_golden
 from reconciler.cli import main
 from reconciler.core.launch import LaunchSpec, LoadMode
@@ -28,6 +29,7 @@ from reconciler.doctor.macos import check_macos
 from reconciler.doctor.memory import check_memory, check_swap
 from reconciler.doctor.ports import check_ports
 from reconciler.doctor.state import check_directory, check_holder, check_survivors
+from reconciler.engines import registry
 from reconciler.host.adopt import Survivor
 from reconciler.host.identity import Process
 from reconciler.leases import QueueLimits
@@ -302,6 +304,35 @@ def test_an_engine_that_is_missing(
     ]
     assert [f.level.value for f in found] == [level]
     assert "pip install" in found[0].advice
+
+
+def test_each_models_own_program_is_asked(tmp_path: Path) -> None:
+    here = text_engines.bare("vllm", tmp_path)
+    launches = {
+        "a": here,
+        "b": replace(here, model="b", python=str(tmp_path / "gone")),
+        "c": replace(here, model="c", python=str(tmp_path / "gone")),
+    }
+    found = [one for one in check_engines(applied(launches=launches)) if one.topic == "vllm"]
+    assert [(one.level.value, one.what) for one in found] == [
+        ("warning", "its server is not here for b, c"),
+        ("ok", f"{here.python}/bin/vllm: version 0.32.0+cpu"),
+    ]
+    assert "pip install vllm" in found[0].advice
+
+
+def test_of_engines_that_no_model_uses_it_is_said_whether_they_are_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(text_engines.program(tmp_path, "whisper-server").parent))
+    lines = said(check_engines(applied(launches={"x": LaunchSpec("x", "command")})))
+    assert ("note", "tei: its server is not here; no model uses it") in lines
+    assert (
+        "ok",
+        f"whisper.cpp: {tmp_path}/whisper-server: it does not say its version; no model uses it",
+    ) in lines
+    assert ("ok", "command: starts what the manifest names") in lines
+    assert {what.partition(":")[0] for _, what in lines} == set(registry.names())
 
 
 def test_models_that_could_not_be_started() -> None:
