@@ -21,10 +21,10 @@ class Progress:
     """How far the action in flight is; for people."""
 
     model: str
-    #: "loading", "draining", "stopping" or "settling".
+    #: "loading", "draining", "saving" (its state), "stopping" or "settling".
     doing: str
     since: float
-    #: Seconds it is expected to take, from earlier loads; None = not known yet.
+    #: Seconds it is expected to take, from earlier loads, or at most where that is stated; None = not known yet.
     expected: float | None = None
 
 

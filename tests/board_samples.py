@@ -283,5 +283,10 @@ STATES: tuple[tuple[State, Progress | None, str], ...] = (
         None,
         "draining chat, 2 s",
     ),
+    (
+        Evicting(Evict("chat", 1, 2, 1, Reason.MAKE_ROOM, drain=True), NOW - 2, NOW + 9),
+        Progress("chat", "saving", NOW - 1, 30.0),
+        "saving the state of chat, 2 s of at most 30 s",
+    ),
     (Settling("chat", None, NOW - 3, NOW + 7), None, "settling chat, 3 s"),
 )

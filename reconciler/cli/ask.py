@@ -130,8 +130,10 @@ def progress(status: Json, model: Json) -> str:
     """Return what to show while waiting; it has no running clock, so that only changes make a line."""
     action = status["action"]
     if action and action["model"] == model["name"]:
-        about = f", about {action['expected']:.0f} s" if action["expected"] is not None else ""
-        return f"{action['doing']} {model['name']}{about}"
+        bound = "about" if action["doing"] == "loading" else "at most"
+        about = f", {bound} {action['expected']:.0f} s" if action["expected"] is not None else ""
+        what = "saving the state of" if action["doing"] == "saving" else action["doing"]
+        return f"{what} {model['name']}{about}"
     busy = f"; {action_text(status).partition(',')[0]}" if action else ""
     verdict = model["verdict"]
     return f"{model['name']} is {model['state']} ({verdict['reason'] if verdict else 'not seen yet'}){busy}"

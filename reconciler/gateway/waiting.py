@@ -66,8 +66,10 @@ def place_text(place: int, of: int) -> str:
 
 def _progress_text(progress: Progress, now: float) -> str:
     since = max(0.0, now - progress.since)
-    text = f"{progress.doing} {progress.model}, {since:.0f} s"
-    return text if progress.expected is None else f"{text} of about {progress.expected:.0f} s"
+    what = "saving the state of" if progress.doing == "saving" else progress.doing
+    text = f"{what} {progress.model}, {since:.0f} s"
+    bound = "about" if progress.doing == "loading" else "at most"
+    return text if progress.expected is None else f"{text} of {bound} {progress.expected:.0f} s"
 
 
 def _rests(snapshot: Snapshot, model: str, now: float) -> float:

@@ -158,6 +158,8 @@ class Evictor:
         if self._hands.hurry.is_set():
             return None
         writes: float | None = None
+        if (limit := self._hands.states.patience(launch.model)) is not None:
+            self._hands.tell(Progress(launch.model, "saving", self._hands.clock(), limit))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._hasten, tasks.cancel_scope)
             writes = await self._hands.states.save(launch)

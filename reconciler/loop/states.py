@@ -128,6 +128,11 @@ class States:
 
     # -- unloading -------------------------------------------------------------------------------------------------
 
+    def patience(self, model: str) -> float | None:
+        """Return how many seconds a save of a model's state may take; None = none is kept."""
+        settings = self._settings.get(model)
+        return None if settings is None else settings.timeout
+
     async def save(self, launch: Launch) -> float | None:
         """Save the state of a model that serves nobody any more and is about to be stopped. Never raises; bounded.
 

@@ -15,7 +15,7 @@ FORMAT_VERSION: Final = 1
 
 OutcomeName = Literal["load", "evict", "reload", "keep", "blocked", "cold"]
 ModelState = Literal["ready", "loading", "evicting", "asleep", "cold", "failing", "blocked"]
-Doing = Literal["loading", "draining", "stopping", "settling"]
+Doing = Literal["loading", "draining", "saving", "stopping", "settling"]
 
 
 @dataclass(frozen=True, slots=True)

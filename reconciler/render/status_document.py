@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from reconciler.core.machine import Evicting, Halted, Idle, Loading, Settling
 from reconciler.core.status import Condition
@@ -173,8 +173,8 @@ def _action(snapshot: "Snapshot", now: float) -> ActionDocument | None:
             doing = "settling"
         case Evicting(action):
             doing, model = "draining" if action.drain else "stopping", action.model
-            if progress and progress.doing in ("draining", "stopping"):
-                doing = "draining" if progress.doing == "draining" else "stopping"
+            if progress and progress.doing in ("draining", "saving", "stopping"):
+                doing = cast("Doing", progress.doing)
     return ActionDocument(
         doing=doing,
         model=model,

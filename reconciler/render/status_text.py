@@ -40,13 +40,20 @@ def status_text(status: Json, *, colour: bool = False) -> str:
     return "\n".join(lines)
 
 
+def doing_text(doing: str, model: str, elapsed: float, expected: float | None) -> str:
+    """Return how far an action is; what it is expected to take is a bound for all but loads."""
+    what = f"saving the state of {model}" if doing == "saving" else f"{doing} {model}"
+    word = "about" if doing == "loading" else "at most"
+    bound = "" if expected is None else f" of {word} {expected:.0f} s"
+    return f"{what}, {elapsed:.0f} s{bound}"
+
+
 def action_text(status: Json) -> str:
     """Return what is in flight: `loading chat, 12 s of about 18 s`, `none`, or why the loop is halted."""
     action = status["action"]
     if action is None:
         return f"none, halted: {one_line(status['halted'])}" if status["halted"] else "none"
-    about = f" of about {action['expected']:.0f} s" if action["expected"] is not None else ""
-    return f"{action['doing']} {action['model']}, {action['elapsed']:.0f} s{about}"
+    return doing_text(action["doing"], action["model"], action["elapsed"], action["expected"])
 
 
 def condition_is_fine(condition: Json) -> bool:

@@ -80,6 +80,12 @@ def test_an_address_saves_and_restores_and_cannot_hold_an_eviction(manager: Mana
     manager.client.post("/api/v1/models/m/evict")
     assert keeper.saving.wait(SOON)
     assert any(files.iterdir())
+    said = wait_for(
+        lambda: (a := manager.status()["action"]) and a["doing"] != "draining" and a,
+        SOON,
+        "the save to be told",
+    )
+    assert (said["doing"], said["expected"]) == ("saving", 30)
     manager.kill()
     keeper.go.set()
     manager.start()
