@@ -38,11 +38,11 @@ def run() -> Iterator[Figure]:
         yield _cycles(write_random(RandomModel("dense", layers=4), Path(name)))
 
 
-def _entry(weights: Path, slots: int, *, save: bool) -> dict[str, Any]:
+def _entry(weights: Path, slots: int, *, save: bool, tokens: int = 4096) -> dict[str, Any]:
     return {
         "engine": "llama.cpp",
         "weights": str(weights),
-        "context": {"max_tokens": 4096, "slots": slots},
+        "context": {"max_tokens": tokens, "slots": slots},
         "memory": {"steady": "700MiB"},
         "residency": "on_demand",
         "state": {"save": save, "timeout": "60s"},
@@ -107,13 +107,15 @@ def _cycles(weights: Path) -> Figure:
     progress(f"state: {CHATS} chats that grow over {CYCLES} unloads")
     with tempfile.TemporaryDirectory(prefix="reconcile-bench-") as name:
         path = Path(name) / "models.yaml"
-        path.write_text(manifest({"chat": _entry(weights, CHATS, save=True)}))
+        path.write_text(manifest({"chat": _entry(weights, CHATS, save=True, tokens=8192)}))
         with running(path) as manager:
             chats: list[list[dict[str, str]]] = [[] for _ in range(CHATS)]
             held, computed, right, most = [0] * CHATS, 0, 0, 0
             for cycle in range(CYCLES):
                 for number, turns in enumerate(chats):
-                    timings, _ = _say(manager, "chat", turns, f"chat {number * 37} says {cycle}: {LONG[:60]}")
+                    # Where less than half of a prompt is known, llama.cpp looks for another slot: first a long turn.
+                    text = f"chat {number * 37} says {cycle}: {LONG[: 30 if cycle else 300]}"
+                    timings, _ = _say(manager, "chat", turns, text)
                     right += timings["cache_n"] >= held[number] - _SEAM
                     computed += timings["prompt_n"]
                     held[number] = timings["cache_n"] + timings["prompt_n"]
