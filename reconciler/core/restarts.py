@@ -16,11 +16,11 @@ def restart_due(row: Row, now: float) -> str:
     spec, instance = row.spec, row.instance
     if not _limited(spec) or instance is None or not instance.ready or row.fitness is not Fitness.FRESH:
         return ""
-    ran = now - instance.loaded_at
+    ran, served = now - _began(instance), instance.served + instance.served_before
     if spec.restart_after is not None and ran >= spec.restart_after:
         return f"restart due: loaded {span(ran)} ago"
-    if spec.restart_requests is not None and instance.served >= spec.restart_requests:
-        return f"restart due: served {instance.served} requests"
+    if spec.restart_requests is not None and served >= spec.restart_requests:
+        return f"restart due: served {served} requests"
     growth = _growth(spec, instance)
     if growth is not None and ran >= GROWTH_PACE:
         return f"restart due: grew by {size(growth)} since it was ready"
@@ -31,9 +31,9 @@ def next_restart(spec: ModelSpec, instance: Instance) -> float | None:
     """Return when the time alone makes a restart due that is not due yet; None = it never does."""
     times = []
     if spec.restart_after is not None:
-        times.append(instance.loaded_at + spec.restart_after)
+        times.append(_began(instance) + spec.restart_after)
     if _growth(spec, instance) is not None:
-        times.append(instance.loaded_at + GROWTH_PACE)
+        times.append(_began(instance) + GROWTH_PACE)
     return min(times, default=None)
 
 
@@ -41,6 +41,11 @@ def _limited(spec: ModelSpec) -> bool:
     if spec.restart_after is not None or spec.restart_requests is not None:
         return True
     return spec.restart_growth is not None
+
+
+def _began(instance: Instance) -> float:
+    """Return when its process began: neither sleep nor a new manager makes it younger."""
+    return instance.loaded_at if instance.began is None else instance.began
 
 
 def _growth(spec: ModelSpec, instance: Instance) -> int | None:

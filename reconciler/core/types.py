@@ -140,8 +140,11 @@ class Instance:
     #: When it became ready (or was adopted), and when its last request ended; monotonic seconds.
     loaded_at: float
     last_used: float
-    #: Requests served since it was loaded.
+    #: Requests served since it was loaded, woken or adopted.
     served: int = 0
+    #: Requests its process served before that, and when it was begun (monotonic; None = when it was loaded).
+    served_before: int = 0
+    began: float | None = None
     #: Its main process died or could not be stopped: what is left only waits to be cleared away.
     broken: bool = False
     #: Bytes it was let in at; 0 = not known. What it is charged when no spec in force tells its size.

@@ -1,5 +1,6 @@
 """What an earlier run left behind: adopted if it is healthy and ours for certain, ended otherwise."""
 
+import time
 from collections.abc import Mapping
 
 import anyio
@@ -122,6 +123,9 @@ def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -
         launch.spec = spec
     launch.ready, launch.asleep = record.ready and not record.asleep, record.asleep
     launch.loaded_at, launch.admitted, launch.created = now, record.admitted, record.created
+    launch.served_before = launch.served_noted = record.served
+    if record.created:  # the monotonic clock of this run says nothing of what was before it
+        launch.started_at = now - max(0.0, time.time() - record.created)
     launch.weights, launch.committed_at_ready = record.weights, record.committed_at_ready
     return launch
 

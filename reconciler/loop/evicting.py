@@ -131,6 +131,8 @@ class Evictor:
                 if why:
                     return Outcome(Aborted(), self._hands.clock() - began, why, launch)
                 launch.stopping = True
+                launch.served_before += self._hands.book.served(launch.model)
+                launch.served = 0
                 self._hands.book.close(launch.model)
                 self._hands.launches.unserve(launch)
                 self._hands.launches.unloaded(launch.model, rests=action.reason in RESTING)

@@ -55,6 +55,12 @@ class Launch:
     asleep: bool = False
     #: It would give nothing back.
     sleepless: bool = False
+    #: Requests served before it was loaded, woken or adopted, and since, as of the last look; what of both is on
+    #: record, and when that was written.
+    served_before: int = 0
+    served: int = 0
+    served_noted: int = 0
+    noted_at: float = float("-inf")
     #: Its files as they were when it was started; None = not known.
     marks: Marks | None = None
     #: Of what it had committed: bytes that it gave back when it fell asleep, and what it kept; None = not known.
@@ -185,6 +191,8 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         weights=launch.weights,
         committed_at_ready=launch.committed_at_ready,
         sleepless=launch.sleepless,
+        served_before=launch.served_before,
+        began=launch.started_at,
     )
 
 
@@ -204,4 +212,5 @@ def record_of(launch: Launch, boot: str) -> LaunchRecord:
         launch.asleep,
         launch.weights,
         launch.committed_at_ready,
+        launch.served_before + launch.served,
     )

@@ -28,6 +28,8 @@ from reconciler.memory.probe import MachineProbe
 PREFLIGHT_SECONDS: Final = 30.0
 #: Which processes a model that is ready consists of is found out this often; in between those known are measured.
 TREE_SECONDS: Final = 30.0
+#: How many requests a process has served is recorded this often.
+SERVED_SECONDS: Final = 60.0
 #: Memory that came with a load and that nobody owns up to is charged to it where it is more than this, and more than
 #: this share of what it holds.
 UNOWNED_BYTES: Final = 1 << 30
@@ -69,6 +71,7 @@ class Observer:
     ) -> Observation:
         """Return what is there now. Files, processes and memory are read in a worker thread."""
         live = list(self._launches)
+        self._count(live, now)
         self._specs, self._ports = dict(specs), ports
         due = self._due(specs, now)
         memory, checked = await anyio.to_thread.run_sync(self._read, live, due, ports, now)
@@ -183,6 +186,17 @@ class Observer:
         if self._launches.serving(launch.model) is not launch:
             return launch.loaded_at, 0
         return self._book.last_used(launch.model) or launch.loaded_at, self._book.served(launch.model)
+
+    def _count(self, live: list[Launch], now: float) -> None:
+        """Note how many requests each process has served, and now and then that this is to be recorded."""
+        for launch in live:
+            if self._launches.serving(launch.model) is not launch:
+                continue
+            launch.served = self._book.served(launch.model)
+            whole = launch.served_before + launch.served
+            if whole != launch.served_noted and now - launch.noted_at >= SERVED_SECONDS:
+                launch.served_noted, launch.noted_at = whole, now
+                self._found_out.append(launch)
 
     def _demands(self) -> tuple[Demand, ...]:
         """Return what clients want; the time of an unloading only where the next load may have to wait for it."""

@@ -30,3 +30,5 @@ class LaunchRecord:
     weights: str = ""
     #: Bytes committed when it became ready; None = not known.
     committed_at_ready: int | None = None
+    #: Requests it has served, a minute ago or so.
+    served: int = 0

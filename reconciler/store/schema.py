@@ -36,6 +36,10 @@ MIGRATIONS: Final = (
     ALTER TABLE launches ADD COLUMN committed_at_ready INTEGER;
     ALTER TABLE ledger ADD COLUMN weights TEXT NOT NULL DEFAULT '';
     """,
+    # Requests a process has served in all.
+    """
+    ALTER TABLE launches ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 
 TABLES: Final = frozenset({"launches", "ledger", "events", "generation"})

@@ -1,5 +1,6 @@
 """Processes that are replaced although nothing is wrong: for their age, for their growth, for new weights."""
 
+from dataclasses import replace
 from textwrap import dedent
 
 import pytest
@@ -57,6 +58,25 @@ def test_one_that_nobody_asks_for_just_goes(limit: dict[str, object], detail: st
     step = plan(wanted, world(OLD), NOW).head
     assert isinstance(step, Evict)
     assert (step.detail, step.drain, step.sleep) == (detail, False, False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "detail"),
+    [
+        ({"restart_after": 7200.0}, "restart due: loaded 2h ago"),
+        ({"restart_requests": 51}, "restart due: served 51 requests"),
+        ({"restart_growth": 299 * MIB}, "restart due: grew by 300 MiB since it was ready"),
+    ],
+)
+def test_neither_sleep_nor_a_new_manager_makes_a_process_younger(
+    limit: dict[str, object], detail: str
+) -> None:
+    woken = replace(OLD, loaded_at=NOW - 1, began=NOW - 7200, served=1, served_before=50)
+    verdict = plan(manifest(warm("a", 400, **limit)), world(woken), NOW).verdict("a")
+    assert verdict is not None
+    assert verdict.detail == detail
+    first = replace(woken, began=None, served_before=0)
+    assert plan(manifest(warm("a", 400, **limit)), world(first), NOW).steps == ()
 
 
 @pytest.mark.parametrize("limit", SHORT_OF_IT)

@@ -74,6 +74,8 @@ def test_a_model_sleeps_is_woken_by_the_next_request_and_is_the_first_to_go(mana
 
     # `third` has room beside `other` only without what sleeps.
     displace(manager)
+    with peek(manager.state_dir / DATABASE) as store:
+        assert [x.served for x in store.launches() if x.model == "sleepy"] == [2], "before its sleep and after it"
     assert manager.ask("third").status_code == 200
     wait_for(lambda: not running(pid), SOON, "the end of what sleeps")
     last = manager.log("evict", model="sleepy")[-1]

@@ -227,10 +227,12 @@ def test_launches_of_the_second_version_are_awake_and_of_unknown_weights(tmp_pat
     with Store(path) as store:
         known = record(pid=7, started=1, ready=True, admitted=5)
         assert store.launches() == (known,)
-        slept = record(pid=7, started=1, ready=True, asleep=True, weights="w1", committed_at_ready=9)
+        slept = record(
+            pid=7, started=1, ready=True, asleep=True, weights="w1", committed_at_ready=9, served=3
+        )
         store.put_launch(slept)
         assert store.launches() == (slept,)
-    assert (known.asleep, known.weights, known.committed_at_ready) == (False, "", None)
+    assert (known.asleep, known.weights, known.committed_at_ready, known.served) == (False, "", None, 0)
 
 
 def lost_table(path: Path) -> None:
