@@ -59,7 +59,7 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
     engines = engines or _registry()
     problems = Problems()
     root, whole = _read_root(content, problems)
-    document = _validate(root, environ, problems, whole)
+    document = _validate(root, environ, problems, whole, engines)
     if document is None:
         problems.raise_any()
         raise AssertionError("a document was refused without a reason")
@@ -130,8 +130,10 @@ def _read_root(content: Content, problems: Problems) -> tuple[Map, bool]:
     return merged, whole and len(roots) == len(content.files)
 
 
-def _validate(root: Map, environ: Mapping[str, str], problems: Problems, whole: bool) -> Document | None:
-    """Return the document, or None if any key is invalid (noted)."""
+def _validate(
+    root: Map, environ: Mapping[str, str], problems: Problems, whole: bool, engines: Engines
+) -> Document | None:
+    """Return the document, or None if any key is invalid (noted, with what is wrong with the valid rest)."""
     reader = Reader(environ, problems)
     models = root.items.get("models")
     if models is not None and isinstance(models.value, Map):
@@ -149,7 +151,44 @@ def _validate(root: Map, environ: Mapping[str, str], problems: Problems, whole: 
         return Document.model_validate(data)
     except ValidationError as error:
         explain(error, root, problems)
+        _check_rest(error, data, root, problems, engines)
         return None
+
+
+def _check_rest(
+    error: ValidationError, data: dict[str, Any], root: Map, problems: Problems, engines: Engines
+) -> None:
+    """Note what else is wrong, of all models that are valid in themselves and of the engines of those that are not."""
+    refused = {detail["loc"][:2] for detail in error.errors(include_input=False, include_url=False)}
+    sections = {path[0] for path in refused if path} - {"models"}
+    given = data.get("models")
+    models = given if isinstance(given, dict) else {}
+    lost = {name for name in models if ("models", name) in refused}
+    for name in sorted(lost):
+        engine = models[name].get("engine") if isinstance(models[name], dict) else None
+        if isinstance(engine, str):
+            _known_engine(name, engine, root, engines, problems)
+    rest = {key: value for key, value in data.items() if key not in sections}
+    rest["models"] = {name: model for name, model in models.items() if name not in lost}
+    try:
+        document = Document.model_validate(rest)
+    except ValidationError:  # what is left out was needed by the rest: all of it has been noted
+        return
+    _launches(document, root, engines, problems)
+    if not sections:  # else a default may stand where something else was written
+        check_document(document, root, problems)
+
+
+def _known_engine(name: str, engine: str, root: Map, engines: Engines, problems: Problems) -> bool:
+    """Return whether there is such an engine; noted if not."""
+    known = engines.names()
+    if engine in known:
+        return True
+    near = nearest(engine, known)
+    hint = f"did you mean {near}?" if near else f"write one of {', '.join(known)}"
+    message = f"there is no engine {quoted(engine)}"
+    problems.add(place(root, ("models", name, "engine")), "engine", message, hint)
+    return False
 
 
 def _apply_defaults(data: dict[str, Any]) -> None:
@@ -172,16 +211,10 @@ def _under(own: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
 def _launches(document: Document, root: Map, engines: Engines, problems: Problems) -> dict[str, LaunchSpec]:
     """Return the launches by name, sorted; notes unknown engines and what the engines object to."""
     launches: dict[str, LaunchSpec] = {}
-    known = engines.names()
     for name, model in sorted(document.models.items()):
         key = place(root, ("models", name, "?"))
         launch = launches[name] = build.build_launch(name, model, key.file.directory)
-        if model.engine in known:
+        if _known_engine(name, model.engine, root, engines, problems):
             engine = engines.get(model.engine)
             launches[name] = check_engine(engine, launch, root, problems)
-            continue
-        near = nearest(model.engine, known)
-        hint = f"did you mean {near}?" if near else f"write one of {', '.join(known)}"
-        message = f"there is no engine {quoted(model.engine)}"
-        problems.add(place(root, ("models", name, "engine")), "engine", message, hint)
     return launches
