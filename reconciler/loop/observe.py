@@ -26,6 +26,8 @@ from reconciler.memory.probe import MachineProbe
 
 #: Files of a model nobody asks for are looked at again after this many seconds.
 PREFLIGHT_SECONDS: Final = 30.0
+#: The same of one that cannot be started: somebody may be bringing what it lacks.
+HINDERED_SECONDS: Final = 5.0
 #: Which processes a model that is ready consists of is found out this often; in between those known are measured.
 TREE_SECONDS: Final = 30.0
 #: How many requests a process has served is recorded this often.
@@ -210,7 +212,7 @@ class Observer:
         due = []
         for name, spec in sorted(specs.items()):
             old = self._checked.get(name)
-            fresh = old is not None and old.spec == spec and now - old.at < PREFLIGHT_SECONDS
+            fresh = old is not None and old.spec == spec and now - old.at < _lasts(old.result)
             wanted = name in asked and self._launches.serving(name) is None
             if not fresh or wanted or name in self._again:
                 due.append(spec)
@@ -279,6 +281,10 @@ class Observer:
         found = self._machine.held({x.id: x.pids for x in launches}, now, walk=again)
         for launch in launches:
             launch.held = found[launch.id]
+
+
+def _lasts(found: Preflight) -> float:
+    return HINDERED_SECONDS if found.reason is not None else PREFLIGHT_SECONDS
 
 
 def _named(memory: Memory, live: list[Launch]) -> Memory:

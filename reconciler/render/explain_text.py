@@ -105,6 +105,8 @@ def _requests(model: Json) -> str:
 def _until(model: Json) -> str:
     if model["retry_in"] is not None:
         return f"tried again in {span(model['retry_in'])}"
+    if model["verdict"] is not None and model["verdict"]["reason"] == "NotStartable":
+        return "tried again when what it lacks is there, which is looked at every 10 s at the latest"
     return "tried again when the memory, the requests or the manifest change"
 
 
