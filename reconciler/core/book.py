@@ -95,9 +95,12 @@ def held(instance: Instance) -> int | None:
 
 
 def stray_charge(instance: Instance) -> int | None:
-    """Return what a process is charged whose settings no spec in force describes: what it holds or was let in at."""
+    """Return what a process is charged whose settings no spec in force describes: what it holds or was let in at.
+
+    One that sleeps takes nothing again: nobody wakes it.
+    """
     now_held = held(instance)
-    return None if now_held is None else max(now_held, instance.admitted)
+    return now_held if now_held is None or instance.asleep else max(now_held, instance.admitted)
 
 
 def size(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None) -> int | None:

@@ -27,7 +27,7 @@ class Room:
         self.table = table
         self.pressure = seen.pressure
         self.budget = book.budget(manifest, seen.memory)
-        self.sleepers = Sleepers(table)
+        self.sleepers = Sleepers(table, now)
         awake = [r.instance for r in table.rows if r.instance is not None]
         instances = awake + [r.instance for r in self.sleepers.rows if r.instance] + table.strays
         capacity = book.capacity(manifest, seen.memory, instances)

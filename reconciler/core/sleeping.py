@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from reconciler.core.diff import Fitness, Row, Table
+from reconciler.core.leaving import unstartable
 from reconciler.core.restarts import restart_due
 from reconciler.core.selection import Going
 from reconciler.core.types import Reason
@@ -43,17 +44,20 @@ def asleep_text(row: Row) -> str:
 class Sleepers:
     """The processes that sleep, at one step of a plan."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, now: float) -> None:
         self.rows = [row.sleeper for row in table.rows if row.sleeper is not None]
+        self._leave = {
+            row.name: _leaves(row, row.sleeper, now) for row in table.rows if row.sleeper is not None
+        }
         self._here = {row.name: row for row in self.rows}
         #: May have to give way, the cheapest loss first; of a pinned model none does.
-        self.victims = sorted((r for r in self.rows if not _leaves(r) and not r.pinned), key=_rank)
+        self.victims = sorted((r for r in self.rows if not self._leave[r.name] and not r.pinned), key=_rank)
         self.displaceable = Displaceable(self.victims)
 
     def leaving(self) -> Iterator[tuple[Row, Reason]]:
         """Yield those that cannot be woken as they are, or are not wanted any more, and take them out."""
         for row in self.rows:
-            if reason := _leaves(row):
+            if reason := self._leave[row.name]:
                 self.gone(row)
                 yield row, reason
 
@@ -78,8 +82,9 @@ class Sleepers:
         return mine
 
 
-def _leaves(row: Row) -> Reason | None:
-    if row.fitness is Fitness.DRIFTED or not row.spec.sleeps:
+def _leaves(row: Row, sleeper: Row, now: float) -> Reason | None:
+    """Return why the process of a model that sleeps has to go; not for settings that could not be started anyway."""
+    if (sleeper.fitness is Fitness.DRIFTED or not row.spec.sleeps) and unstartable(row, now) is None:
         return Reason.DRIFTED
     demand = row.demand
     if demand.dismissed and demand.waiting == 0 and not demand.wanted and not row.pinned:

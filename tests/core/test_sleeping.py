@@ -204,6 +204,24 @@ def test_one_that_cannot_or_shall_not_wake_is_stopped(
     assert (step.reason, step.detail, step.frees, step.sleep) == (reason, detail, 150 * MIB, False)
 
 
+@pytest.mark.parametrize("wanted", [light("a", digest="a-v2"), model("a", 400)])
+def test_one_whose_new_settings_could_not_be_started_sleeps_on_and_is_the_first_to_go(
+    wanted: ModelSpec,
+) -> None:
+    broken = [Preflight("a", "WeightsMissing", "gone")]
+    both = manifest(wanted, model("b", 900))
+    assert plan(both, world(asleep("a", 150), preflights=broken), NOW).steps == ()
+    seen = world(asleep("a", 150), preflights=broken, demands=[waiting("b")])
+    assert head(both, seen).reason is Reason.MAKE_ROOM
+
+
+def test_one_that_was_removed_in_its_sleep_is_charged_what_it_holds() -> None:
+    step = head(manifest(), world(asleep("a", 150, admitted=400 * MIB)))
+    assert step.frees == 150 * MIB
+    step = head(manifest(), world(running("a", 150, admitted=400 * MIB)))
+    assert step.frees == 400 * MIB
+
+
 def test_one_with_other_weights_is_stopped_and_the_model_loaded_anew() -> None:
     seen = world(
         asleep("a", 150, weights="old"), demands=[waiting("a")], preflights=[Preflight("a", weights="new")]
