@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +13,10 @@ import anyio.to_thread
 from reconciler import app
 from reconciler.board import Board, Snapshot
 from reconciler.core import book as ledger_book
-from reconciler.core.launch import Role
+from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Outcome, Reason, Residency, World
-from reconciler.engines import registry
+from reconciler.engines import api_key, registry
+from reconciler.engines.adapter import Adapter
 from reconciler.host import Host, StateLock
 from reconciler.host.ask import run_command
 from reconciler.host.identity import Process
@@ -167,8 +169,7 @@ async def _watch(applied: Applied, model: str, board: Board, seconds: float, tel
     with Watch(open_machine(run_command), lambda: _process(board, model)) as watch:
         port = await _until_ready(board, model)
         watch.steady()
-        role = applied.launches[model].role
-        problems = await _watching(watch, f"http://127.0.0.1:{port}", model, role, seconds, tell)
+        problems = await _watching(watch, f"http://127.0.0.1:{port}", applied.launches[model], seconds, tell)
         if not _still_ready(board.snapshot, model):
             raise MeasureError(f"{model} ended while it was watched; see: reconcile logs {model}")
     # The loop's last look holds the peak, too; one more makes sure that it is behind us.
@@ -178,10 +179,16 @@ async def _watch(applied: Applied, model: str, board: Board, seconds: float, tel
 
 
 async def _watching(
-    watch: Watch, url: str, model: str, role: Role, seconds: float, tell: Tell
+    watch: Watch, url: str, launch: LaunchSpec, seconds: float, tell: Tell
 ) -> tuple[str, ...]:
     deadline = anyio.current_time() + seconds
-    problems = await anyio.to_thread.run_sync(ask_model, url, model, role, abandon_on_cancel=True)
+    engine = registry.get(launch.engine)
+    key = await anyio.to_thread.run_sync(engine.api_key, launch)
+    own = engine.calls.get(launch.role) if isinstance(engine, Adapter) else None
+    headers = {} if key is None else {"Authorization": api_key.bearer(key)}
+    name = engine.upstream_model(launch) or launch.model
+    ask = partial(ask_model, url, name, launch.role, headers, own)
+    problems = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
     while (left := deadline - anyio.current_time()) > 0:
         tell(f"watching, {left:.0f} s left", watch.holds)
         await anyio.sleep(min(1.0, left))
