@@ -55,8 +55,12 @@ class StatePart(Part):
 class RestartPart(Part):
     """When the model is replaced by a fresh process, as soon as it is idle. Apply at once."""
 
-    after: f.TimeLimit = written("never", description="Seconds, or a duration, after it was loaded.")
-    requests: f.Count | None = Field(default=None, description="Requests it has served. Default: any number.")
+    after: f.Age = written(
+        "never", description="Seconds, or a duration, at least 1m, after its process was started."
+    )
+    requests: f.Count | None = Field(
+        default=None, description="Requests its process has served. Default: any number."
+    )
     growth: e.SizeOrNone = written("none", description="Bytes it holds above what it held when it was ready.")
 
 

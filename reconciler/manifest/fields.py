@@ -19,6 +19,8 @@ from reconciler.manifest.scalars import Expanded, OddNumber
 
 #: What the named priorities stand for.
 PRIORITIES: Final = {"critical": 1000, "high": 750, "medium": 500, "low": 250, "batch": 0}
+#: Seconds after which a process may be replaced for its age at the earliest.
+_YOUNGEST: Final = 60.0
 PRIORITY_LIMIT: Final = 1_000_000
 PORTS_PATTERN: Final = r"^[1-9][0-9]{0,4}-[1-9][0-9]{0,4}$"
 LISTEN_PATTERN: Final = (
@@ -131,6 +133,15 @@ def _patience(value: object) -> float:
 
 def _limit(value: object) -> float | None:
     return None if value == "never" else _positive_duration(value)
+
+
+def _age(value: object) -> float | None:
+    seconds = _limit(value)
+    if seconds is not None and seconds < _YOUNGEST:
+        raise refuse(
+            "duration", "it would hardly do anything but load", "write at least 1m, for example 24h, or never"
+        )
+    return seconds
 
 
 def priority(value: object) -> int:
@@ -270,6 +281,8 @@ Patience = Annotated[float, PlainValidator(_patience), schema(anyOf=[{"const": "
 TimeLimit = Annotated[
     float | None, PlainValidator(_limit), schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
 ]
+#: The age of a process at which it is replaced.
+Age = Annotated[float | None, PlainValidator(_age), schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])]
 Priority = Annotated[
     int,
     PlainValidator(priority),

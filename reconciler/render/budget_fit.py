@@ -21,12 +21,17 @@ def together(rows: Sequence[Row], budget: int | None) -> FitDocument:
 
 
 def beside(row: Row, table: Table, headroom: int | None) -> FitDocument:
-    """Return whether a cold model can be loaded into `headroom` bytes, beside everything that runs."""
+    """Return whether a cold model can be loaded into `headroom` bytes, beside everything that runs, and sleeps.
+
+    What its own process holds in its sleep is not needed again.
+    """
     holders = [r.held_files for r in table.rows if r.instance] + [s.files for s in table.strays]
+    holders += [r.sleeper.held_files for r in table.rows if r.sleeper is not None]
     shares = Shares()
     for files in holders:
         shares.hold(files)
-    need = None if row.need is None else own(row.need, row.files) + shares.hold(row.files)
+    has = row.sleeper.own_charge if row.sleeper is not None else 0
+    need = None if row.need is None else max(0, own(row.need, row.files) - has) + shares.hold(row.files)
     return _fit((row.name,), need, headroom, () if need is not None else (row.name,))
 
 
