@@ -139,6 +139,13 @@ class Journal:
         text = f"in {seconds:.1f} s, holds {holds}"
         await self._event("asleep", step.model, str(step.reason), text)
 
+    async def wake_failed(self, step: Load, error: str) -> None:
+        """A process that slept did not wake, and is ended: its model is loaded anew, nothing is held against it."""
+        log.warning(
+            "it did not wake: it is loaded anew, and not asked to sleep again", model=step.model, error=error
+        )
+        await self._event("wake-failed", step.model, "WakeFailed", error)
+
     async def ended_asleep(self, launch: Launch, error: str) -> None:
         """A process ended that served nobody: nothing is held against its model."""
         log.warning("it ended while it slept", model=launch.model, pid=launch.process.pid, error=error)

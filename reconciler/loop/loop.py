@@ -447,6 +447,9 @@ class Loop:
             await self._journal.loaded(step, done.seconds, done.launch)
         elif not error:
             await self._journal.given_up(step, sunk.message if sunk else "it is not wanted any more")
+        elif step.pid is not None:  # who waits goes on waiting: a new process may well work
+            self._launches.no_sleep(step.model, step.digest)
+            await self._journal.wake_failed(step, error)
         else:
             wait = await self._journal.load_failed(step, error, now)
             self._book.wish_over(step.model)
