@@ -16,7 +16,7 @@ from reconciler.core.machine import Event, Failed, Ready
 from reconciler.core.memory import Said
 from reconciler.core.types import Load, ModelSpec
 from reconciler.engines import api_key, devices
-from reconciler.engines.base import EngineError
+from reconciler.engines.base import Command, EngineError
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import HostError, Ports
 from reconciler.leases import Endpoint
@@ -96,15 +96,19 @@ class Loader:
             self._hands.tell(None)
         return Outcome(await self._undo(launch), self._hands.clock() - began, failure, launch)
 
+    async def _command(self, spec: LaunchSpec, port: int) -> Command:
+        """Return what is started. Raises LoadError."""
+        saves = await anyio.to_thread.run_sync(self._hands.states.folder, spec)
+        try:
+            return devices.on_device(careful.get(spec.engine).command(spec, port, saves), spec)
+        except EngineError as error:
+            raise LoadError(str(error)) from error
+
     async def _start(self, action: Load, spec: LaunchSpec) -> Launch:
         port = await anyio.to_thread.run_sync(self.ports.allocate, self._hands.launches.ports, spec.port)
         if spec.port is not None and port != spec.port:
             raise LoadError(f"port {spec.port} is in use by another program")
-        saves = await anyio.to_thread.run_sync(self._hands.states.folder, spec)
-        try:
-            command = devices.on_device(careful.get(spec.engine).command(spec, port, saves), spec)
-        except EngineError as error:
-            raise LoadError(str(error)) from error
+        command = await self._command(spec, port)
         launch_id = uuid.uuid4().hex
         created = time.time()
         record = LaunchRecord(
