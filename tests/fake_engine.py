@@ -295,7 +295,7 @@ class Connection:
         if status == 200 and not (sleeps and ARGS.sleep_lies):
             POOL.clear()
             if not sleeps:
-                POOL.append(b"") if ARGS.wake_lies else fill()
+                POOL.append(bytearray()) if ARGS.wake_lies else fill()
         say(f"{self.path} {status}")
         self.send(status, {} if status == 200 else error_body("scripted", "fake_error", status))
 

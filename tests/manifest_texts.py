@@ -10,8 +10,8 @@ import pytest
 
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight
-from reconciler.engines.adapter import Adapter
 from reconciler.engines import adapter_checks
+from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.manifest import Applied, Diagnostic, ManifestError, load_manifest
 

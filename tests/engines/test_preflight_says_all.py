@@ -32,7 +32,7 @@ def test_both_are_said(name: str, tmp_path: Path) -> None:
     ("text", "hinted"),
     [("Qwen/Qwen3-8B", True), ("Qwen/Qwen3-8B.gguf", False), ("weights/Qwen3-8B", False), ("a/b/c", False)],
 )
-def test_a_name_on_a_hub_is_told_from_a_path(text: str, hinted: bool, tmp_path: Path) -> None:  # noqa: FBT001
+def test_a_name_on_a_hub_is_told_from_a_path(text: str, hinted: bool, tmp_path: Path) -> None:
     (tmp_path / "weights").mkdir()
     spec = dataclasses.replace(text_engines.bare("vllm", tmp_path), weights=str(tmp_path / text))
     message = registry.get("vllm").preflight(spec).message

@@ -26,9 +26,7 @@ def too_long(
     asked = f"{answer} for the answer" if answer else "no room left for the answer"
     numbers = f"{prompt} in the prompt ({how}), {asked}"
     guessed = likely is not None and likely > prompt
-    advice = _advice(budget, likely if guessed and likely is not None else prompt, answer)
-    if guessed:
-        advice = advice.replace("by at least", "by about").replace("tokens.", "tokens, as far as can be told.")
+    advice = _advice(budget, max(prompt, likely or 0), answer, "about" if guessed else "at least")
     text = f"{_first_words(path, budget, prompt, answer)} ({numbers}). {advice}"
     return ApiError(CODE, f"{text} {hint}".rstrip())
 
@@ -42,7 +40,7 @@ def _first_words(path: str, budget: int, prompt: int, answer: int) -> str:
     return f"This model's maximum context length is {budget} tokens. However, you requested {total} tokens"
 
 
-def _advice(budget: int, prompt: int, answer: int) -> str:
+def _advice(budget: int, prompt: int, answer: int, by: str) -> str:
     """Return what would make the request fit, and is not absurd: a prompt of which little is left is none."""
     left, over = budget - prompt, prompt + max(1, answer) - budget
     if answer and left > 0:
@@ -51,5 +49,5 @@ def _advice(budget: int, prompt: int, answer: int) -> str:
     if answer > budget // 2:
         answer = max(1, budget // MODEST)
         over = prompt + answer - budget
-        return f"Ask for a shorter answer, of at most {answer} tokens, and shorten the prompt by at least {over}."
-    return f"Shorten the prompt by at least {over} tokens."
+        return f"Ask for a shorter answer, of at most {answer} tokens, and shorten the prompt by {by} {over}."
+    return f"Shorten the prompt by {by} {over} tokens."
