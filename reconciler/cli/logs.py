@@ -12,7 +12,6 @@ from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, UsageError
-from reconciler.excerpt import masked
 from reconciler.render import one_line
 
 _POLL: Final = 0.2
@@ -58,6 +57,9 @@ class Masked:
     """What a log says, line by line, with its secrets masked: half a line may hold half a secret, so it waits."""
 
     def __init__(self, secrets: frozenset[str]) -> None:
+        from reconciler.excerpt import masked  # it brings the logging library, which other verbs do without
+
+        self._masked = masked
         self._secrets = secrets
         self._held = b""
 
@@ -74,7 +76,7 @@ class Masked:
 
     def _shown(self, line: bytes) -> bytes:
         text = line.decode("utf-8", "surrogateescape")
-        return masked(text, self._secrets).encode("utf-8", "surrogateescape")
+        return self._masked(text, self._secrets).encode("utf-8", "surrogateescape")
 
 
 def _secrets(model: str, manifest: str) -> frozenset[str]:

@@ -47,7 +47,6 @@ async def test_each_role_is_proved_by_a_real_call(role: Role) -> None:
 
 
 @pytest.mark.parametrize("role", sorted(set(Role) - SERVED))
-def test_what_nobody_can_ask_is_said_not_to_be_measured(role: Role) -> None:
+def test_what_is_not_answered_is_said_not_to_be_measured(role: Role) -> None:
     (said,) = ask_model("http://127.0.0.1:9", "m", role)
-    assert role.value in said
     assert "not measured" in said
