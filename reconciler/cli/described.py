@@ -92,8 +92,10 @@ def lasting(memory: Memory, marks: Watermarks | None) -> Pressure:
 def preflight(launch: "LaunchSpec", stated: int | None) -> Preflight:
     """Return what is known of a model's size there: programs need not be here, nor its files if a size is stated."""
     from reconciler.engines import registry
+    from reconciler.engines.elsewhere import elsewhere
 
-    found = registry.get(launch.engine).foreseen(launch)
+    with elsewhere():
+        found = registry.get(launch.engine).foreseen(launch)
     if stated is not None:
         return Preflight(launch.model, steady=stated, notes=found.notes)
     if found.reason is Reason.NOT_STARTABLE and not _is_here(launch):

@@ -39,6 +39,7 @@ from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.ledger import Ledger
 from reconciler.loop.loading import Loader
 from reconciler.loop.observe import Observer
+from reconciler.loop.outcomes import Outcomes
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import once_ready, refusals
 from reconciler.loop.slot import Slot
@@ -103,6 +104,7 @@ class Loop:
         self._ledger = Ledger(store, self._keeper)
         self._journal = Journal(store, self._keeper, self._ledger)
         self._states = States(host.states, self._journal.state, clock=clock)
+        self._outcomes = Outcomes(self._journal, book, self._launches)
         self._publisher = Publisher(board, host.logs, self._states.kept)
         self._hands = Hands(
             host=host,
@@ -240,7 +242,7 @@ class Loop:
         for hold in self._book.expire(now):
             await self._journal.lease_over(hold)
         for ended, outcome in self._slot.take(now):
-            await self._close_books(ended, outcome, now)
+            await self._outcomes.close(ended, outcome, self._sunk, now)
         await take_deaths(
             self._launches, self._host, self._book, self._store, self._keeper, self._journal, now
         )
@@ -427,46 +429,8 @@ class Loop:
             await self._journal.begun(step)
             last = replace(model, drain_timeout=min(model.drain_timeout, LAST_DRAIN))
             done = await self._evictor.evict(step, partial(_always, last))
-            await self._after_evict(step, done)
+            await self._outcomes.after_evict(step, done)
         log.info("stopped")
-
-    # -- how steps ended -------------------------------------------------------------------------------------------
-
-    async def _close_books(self, ended: machine.State, done: Done, now: float) -> None:
-        """Note how the step of the state that ended went."""
-        if isinstance(ended, machine.Loading):
-            await self._after_load(ended.action, done, now)
-        elif isinstance(ended, machine.Evicting):
-            await self._after_evict(ended.action, done)
-
-    async def _after_load(self, step: Load, done: Done, now: float) -> None:
-        error, sunk = done.error, self._sunk
-        if sunk is not None and not error and not isinstance(done.event, machine.Ready):
-            error = sunk.message if sunk.own_fault else ""
-        if isinstance(done.event, machine.Ready):
-            await self._journal.loaded(step, done.seconds, done.launch)
-        elif not error:
-            await self._journal.given_up(step, sunk.message if sunk else "it is not wanted any more")
-        elif step.pid is not None:  # who waits goes on waiting: a new process may well work
-            self._launches.no_sleep(step.model, step.digest)
-            await self._journal.wake_failed(step, error)
-        else:
-            wait = await self._journal.load_failed(step, error, now)
-            self._book.wish_over(step.model)
-            text = f"model {step.model!r} could not be loaded: {error}"
-            self._book.refuse(step.model, Refusal(502, "load_failed", text, retry_after=wait))
-
-    async def _after_evict(self, step: Evict, done: Done) -> None:
-        if isinstance(done.event, machine.Aborted):
-            await self._journal.given_up(step, done.error or "a request came first")
-        elif (
-            isinstance(done.event, machine.Exited)
-            and step.sleep
-            and self._launches.find(step.pid, step.started)
-        ):
-            await self._journal.asleep(step, done.seconds, done.launch)
-        elif isinstance(done.event, machine.Exited):
-            await self._journal.evicted(step, done.seconds)
 
     # -- small things ----------------------------------------------------------------------------------------------
 

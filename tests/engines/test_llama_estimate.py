@@ -1,6 +1,7 @@
 """The size of a llama.cpp launch worked out from the manifest's keys, its args and the files."""
 
 import os
+import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from gguf_headers import GEMMA_270M, LLAMA_8B, Value, write_header
 from random_gguf import RandomModel, write_random
-from reconciler.core.launch import LaunchSpec, LoadMode, Role
+from reconciler.core.launch import Device, LaunchSpec, LoadMode, Role
 from reconciler.core.memory import Estimate
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import registry
+from reconciler.engines.elsewhere import elsewhere
 from reconciler.engines.llama import build as llama_build
 from reconciler.engines.llama import projector as llama_projector
 from reconciler.engines.llama.args import read_settings
@@ -402,3 +404,16 @@ def test_what_the_header_does_not_say_is_unknown_and_can_be_stated(
     assert stated.parts.context == 8 * MIB
     assert stated.steady is not None
     assert stated.message == ""
+
+
+@pytest.mark.skipif(platform.system() == "Darwin", reason="a Mac has its GPU")
+def test_a_named_gpu_counts_where_another_machine_is_meant(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llama_build, "_GPUS", ("/nonexistent/gpu",))
+    spec = launch(whole, device=Device(gpus=("0",)))
+    settings = read_settings(spec, spec.args, embedded=True)
+    assert llama_build.place(spec, settings, new=True).cpu, "this machine has none"
+    with elsewhere():
+        assert not llama_build.place(spec, settings, new=True).cpu
+    assert llama_build.place(spec, settings, new=True).cpu

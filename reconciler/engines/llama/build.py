@@ -8,6 +8,7 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines import programs
+from reconciler.engines.elsewhere import is_elsewhere
 from reconciler.engines.llama import server as llama_server
 from reconciler.engines.llama.args import Settings
 from reconciler.engines.llama.estimate import Place
@@ -36,12 +37,13 @@ def build(spec: LaunchSpec, argv: Sequence[str], *, embedded: bool) -> str:
 def place(spec: LaunchSpec, settings: Settings, *, new: bool) -> Place:
     """Return where a launch computes: on the CPU if it is told so, or if this machine has nothing else.
 
-    A manifest that names GPUs means a machine that has them, also where it is only looked at.
+    On a machine that is only described there are the GPUs that the manifest names; here they may be missing, and then
+    it computes on the CPU.
     """
     if settings.gpu_layers == 0:
         return Place(cpu=True, new=new)
     if platform.system() == "Darwin":
         return Place(cpu=False, metal=True, new=new)
-    if spec.device.gpus:
+    if spec.device.gpus and is_elsewhere():
         return Place(cpu=False, new=new)
     return Place(cpu=not any(Path(device).exists() for device in _GPUS), new=new)

@@ -1,0 +1,51 @@
+"""How steps ended: what is written down of them, and what those who waited are told."""
+
+from reconciler.core import machine
+from reconciler.core.types import Evict, Load
+from reconciler.leases import LeaseBook, Refusal
+from reconciler.loop.floor import Sunk
+from reconciler.loop.hands import Outcome
+from reconciler.loop.journal import Journal
+from reconciler.loop.launches import Launches
+
+
+class Outcomes:
+    """Closes the books on each step. Called by the loop's task only."""
+
+    def __init__(self, journal: Journal, book: LeaseBook, launches: Launches) -> None:
+        self._journal, self._book, self._launches = journal, book, launches
+
+    async def close(self, ended: machine.State, done: Outcome, sunk: Sunk | None, now: float) -> None:
+        """Note how the step of the state that ended went; `sunk` is why its load was ended for want of memory."""
+        if isinstance(ended, machine.Loading):
+            await self._after_load(ended.action, done, sunk, now)
+        elif isinstance(ended, machine.Evicting):
+            await self.after_evict(ended.action, done)
+
+    async def _after_load(self, step: Load, done: Outcome, sunk: Sunk | None, now: float) -> None:
+        error = done.error
+        if sunk is not None and not error and not isinstance(done.event, machine.Ready):
+            error = sunk.message if sunk.own_fault else ""
+        if isinstance(done.event, machine.Ready):
+            await self._journal.loaded(step, done.seconds, done.launch)
+        elif not error:
+            await self._journal.given_up(step, sunk.message if sunk else "it is not wanted any more")
+        elif step.pid is not None:  # who waits goes on waiting: a new process may well work
+            self._launches.no_sleep(step.model, step.digest)
+            await self._journal.wake_failed(step, error)
+        else:
+            wait = await self._journal.load_failed(step, error, now)
+            self._book.wish_over(step.model)
+            text = f"model {step.model!r} could not be loaded: {error}"
+            self._book.refuse(step.model, Refusal(502, "load_failed", text, retry_after=wait))
+
+    async def after_evict(self, step: Evict, done: Outcome) -> None:
+        """Note how an eviction went: called off, asleep, or gone."""
+        if isinstance(done.event, machine.Aborted):
+            await self._journal.given_up(step, done.error or "a request came first")
+        elif not isinstance(done.event, machine.Exited):
+            return
+        elif step.sleep and self._launches.find(step.pid, step.started):
+            await self._journal.asleep(step, done.seconds, done.launch)
+        else:
+            await self._journal.evicted(step, done.seconds)
