@@ -41,6 +41,12 @@ def oddities(applied: "Applied", machine: "DescribedMachine", there: World) -> I
         if stated is not None and spec.steady is not None and spec.steady != stated:
             sizes = f"{format_size(spec.steady)}, and sizes.{spec.name} {format_size(stated)}"
             yield f"memory.steady of {spec.name} is {sizes}: the manifest is believed, as the loop would"
+    for instance in there.observation.instances:
+        if instance.committed is None:
+            yield (
+                f"loaded.{instance.model}: nobody knows what it takes, so nothing can be planned beside it: "
+                f"give sizes.{instance.model}, or memory.steady"
+            )
     held = sum(i.committed or 0 for i in there.observation.instances)
     if held + machine.in_use > machine.memory:
         sizes = f"{format_size(held)}, and in_use {format_size(machine.in_use)}"

@@ -247,7 +247,7 @@ class Observer:
 
     def _now(self, spec: LaunchSpec) -> Found:
         seen = marks(files_of(spec))  # first: what is written later is another file
-        return examined(spec), seen
+        return examined(spec, settled=False), seen
 
     def _glance(self) -> int | None:
         with self._lock:

@@ -11,9 +11,11 @@ from reconciler.excerpt import hide, secrets_of
 from reconciler.memory.fingerprint import SETTLED, fingerprint
 
 
-def examine(spec: LaunchSpec) -> Preflight:
+def examine(spec: LaunchSpec, *, settled: bool = True) -> Preflight:
     """Return the engine's opinion, whether this machine has the CPUs and GPUs, and the fingerprint of the weights.
 
+    With `settled` files that were changed a moment ago have no fingerprint: they may still be written. Without, it is
+    that of what a process which starts now would read.
     Nothing in it is secret. Ports are not looked at. Blocks: call it in a worker thread.
     """
     engine = registry.get(spec.engine)
@@ -24,8 +26,9 @@ def examine(spec: LaunchSpec) -> Preflight:
     limited = engine.takes_limit or (engine.torch is not False and machine.system == "Darwin")
     noted = placement.notes(spec, machine, _locked_bytes(spec, result), limited=limited)
     notes = tuple(dict.fromkeys((*result.notes, *noted, *_stateless(spec))))
+    now = time.time() if settled else time.time() + SETTLED
     # Of weights that cannot be started there is nothing to say: what runs must not be replaced by them.
-    weights = _fingerprint(spec, engine.sources(spec), time.time()) if result.reason is None else ""
+    weights = _fingerprint(spec, engine.sources(spec), now) if result.reason is None else ""
     return _shown(replace(result, notes=notes, weights=weights), spec)
 
 

@@ -29,10 +29,10 @@ def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Pref
     return result
 
 
-def examined(spec: LaunchSpec) -> Preflight:
-    """Return what the files say of starting a model. Blocks."""
+def examined(spec: LaunchSpec, *, settled: bool = True) -> Preflight:
+    """Return what the files say of starting a model; for `settled` see `examine`. Blocks."""
     try:
-        return examine(spec)
+        return examine(spec, settled=settled)
     except Exception as error:  # an adapter that breaks its promise hinders its own models, and nobody else's
         careful.get(spec.engine).note("preflight", error)
         return Preflight(spec.model, reason=Reason.NOT_STARTABLE, message=careful.fault(error))

@@ -203,3 +203,11 @@ def test_no_file_at_all_is_a_fault(manifest: Path, capsys: pytest.CaptureFixture
     code, out, err = run(capsys, "m.yaml", "--dry-run", "--machine", "")
     assert (code, out) == (1, "")
     assert "it is a directory, not a file" in err
+
+
+def test_a_loaded_model_of_unknown_size_is_told(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MACHINE.replace("sizes: {other: 20GiB}\n", "").replace("{big: {idle: 10m}}", "{other: {}}")
+    Path("desk.yaml").write_text(text.replace("waiting: {other: {requests: 2, oldest: 4s}}", ""))
+    code, _, err = run(capsys, str(manifest), "--dry-run", "--machine", "desk.yaml")
+    assert code == 0
+    assert "warning: desk.yaml: loaded.other: nobody knows what it takes" in err
