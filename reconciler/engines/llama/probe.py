@@ -1,7 +1,7 @@
 """One tiny real call to a llama.cpp server: proof that the model works, not only its HTTP port."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
@@ -9,9 +9,8 @@ from reconciler.core.launch import Role
 from reconciler.engines import api_key
 from reconciler.engines.base import Probe, Readiness
 from reconciler.engines.health import unreachable
+from reconciler.engines.proof import CALL_TIMEOUT, message_of
 
-#: Seconds one token may take. A large model reads all its weights from disk for it.
-CALL_TIMEOUT: Final = 120.0
 _COMPLETION: Final = ("/v1/completions", {"prompt": "a", "max_tokens": 1, "temperature": 0})
 # The plain completion serves chat models too, and needs no chat template to work.
 _CALLS: Final[Mapping[Role, tuple[str, Mapping[str, object]]]] = {
@@ -40,19 +39,9 @@ async def call_once(role: Role, base_url: str, client: httpx.AsyncClient, key: s
             "state it as `args: [--api-key, KEY]`" if key is None else "it does not take the one it was given"
         )
         return Probe(Readiness.FAILED, f"it wants a key: {hint}")
-    detail = f"{path} answers {response.status_code}: {_message(response)}"
+    detail = f"{path} answers {response.status_code}: {message_of(response)}"
     if response.status_code in (429, 503):
         return Probe(Readiness.LOADING, detail)
     if "ooling" in detail:
         detail += "; say how vectors are made of tokens with `args: [--pooling, mean]` (or cls, last)"
     return Probe(Readiness.FAILED, f"it does not work as role {role.value}: {detail}")
-
-
-def _message(response: httpx.Response) -> str:
-    try:
-        body: Any = response.json()
-    except ValueError:
-        return response.text[:200]
-    error = body.get("error") if isinstance(body, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    return str(message or body)[:200]
