@@ -14,7 +14,7 @@ pytest.importorskip("xllamacpp")
 # A quarter of a minute, but real work for the processor: on a busy machine it takes several times as long.
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
-STEPS = 25
+STEPS = 40
 SEED = 7
 
 
