@@ -27,6 +27,25 @@ class MayPreempt(StrEnum):
     EQUAL = "equal"
 
 
+class Policy(StrEnum):
+    """Who gives way among models that may: see docs/scheduling.md."""
+
+    #: Whoever costs those least who will wait for it: seconds to load it again, by the chance that it is used soon.
+    COST = "cost"
+    #: Whoever was not used for the longest time.
+    LRU = "lru"
+
+
+class Prewarm(StrEnum):
+    """Whether models are loaded that nobody waits for, because they will probably be used soon."""
+
+    OFF = "off"
+    #: Only into memory that is free, below the soft mark.
+    FREE = "free"
+    #: Also in place of models that are less likely to be used.
+    FULL = "full"
+
+
 class Reason(StrEnum):
     """Why a step is taken or a model is left as it is. Specific enough to stand alone in a log."""
 
@@ -35,8 +54,10 @@ class Reason(StrEnum):
     WARM = "Warm"
     DEMANDED = "Demanded"
     REQUESTED = "Requested"
+    PREWARM = "Prewarm"
     # evict
     MAKE_ROOM = "MakeRoom"
+    LESS_LIKELY = "LessLikely"
     OVER_BUDGET = "OverBudget"
     DRIFTED = "Drifted"
     REMOVED = "Removed"
@@ -84,6 +105,8 @@ class ModelSpec:
     idle_ttl: float | None = None
     #: Seconds a freshly loaded model is safe from being displaced.
     min_resident: float = 0.0
+    #: The same for one that is loaded again after it was displaced.
+    cooldown: float = 0.0
     may_preempt: MayPreempt = MayPreempt.EQUAL
     #: Seconds: a load without a sign of life is given up, a drain is cut (infinite = never), TERM becomes KILL.
     load_timeout: float = 120.0
@@ -115,6 +138,11 @@ class Manifest:
     watermarks: Watermarks | None = None
     #: Bytes of swap in use above which a model is evicted while the machine swaps; None = never for that.
     max_swap: int | None = None
+    #: Who gives way among those that may.
+    policy: Policy = Policy.COST
+    #: Whether models are loaded before anybody asks, and how many in an hour at most.
+    prewarm: Prewarm = Prewarm.FREE
+    prewarm_per_hour: int = 20
 
     def __post_init__(self) -> None:
         names = [m.name for m in self.models]
@@ -166,6 +194,8 @@ class Instance:
     committed_at_ready: int | None = None
     #: These settings were asked to sleep in this run, and gave nothing back: they are not asked again.
     sleepless: bool = False
+    #: It was displaced before, in this run, and is here again.
+    returned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,11 +296,33 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class Chance:
+    """How soon one model is expected to be used again, from what is known of its use (`core.habits`)."""
+
+    model: str
+    #: Mean of exp(-t / 900 s) over the time t until its next use: 1 = at once, 0 = never.
+    returns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prewarms:
+    """What was loaded before anybody asked, as far as the next decision needs it. Times are monotonic seconds."""
+
+    #: When each was begun in the last hour, sorted.
+    begun: tuple[float, ...] = ()
+    #: Models not loaded in advance before then, because it was in vain; sorted by name.
+    until: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything a decision may look at besides the manifest and the time."""
 
     observation: Observation
     ledger: tuple[LedgerEntry, ...] = ()
+    #: Of each model of which something is known, sorted by name.
+    chances: tuple[Chance, ...] = ()
+    prewarms: Prewarms = field(default_factory=Prewarms)
 
 
 class Outcome(StrEnum):
