@@ -69,6 +69,8 @@ class Result:
     #: Seconds the slot was busy with loads, and with evictions.
     load_seconds: float
     evict_seconds: float
+    #: Stretches of time in which requests waited for a model that took none: (from, until, most that waited at once).
+    waiting: Mapping[str, tuple[tuple[float, float, int], ...]] = field(default_factory=dict)
 
     @property
     def loads(self) -> int:
