@@ -97,18 +97,19 @@ def _share(value: object) -> float:
     return share
 
 
-def _duration(value: object) -> float:
+def duration(value: object) -> float:
+    """Return the seconds of a duration as it is written."""
     return float(_unit("duration", sizes.parse_duration, value))
 
 
 def _positive_duration(value: object) -> float:
-    if (seconds := _duration(value)) == 0:
+    if (seconds := duration(value)) == 0:
         raise refuse("duration", "0 seconds would end it before it begins", "write more than 0")
     return seconds
 
 
 def _window(value: object) -> float:
-    if not 1 <= (seconds := _duration(value)) <= 600:
+    if not 1 <= (seconds := duration(value)) <= 600:
         raise refuse(
             "duration", "a window this long or short judges nothing", "write 1s to 10m, for example 10s"
         )
@@ -118,7 +119,7 @@ def _window(value: object) -> float:
 def _idle(value: object) -> float | None:
     if value == "never":
         return None
-    if (seconds := _duration(value)) == 0:
+    if (seconds := duration(value)) == 0:
         raise refuse(
             "duration",
             "0 seconds is ambiguous here",
@@ -128,7 +129,7 @@ def _idle(value: object) -> float | None:
 
 
 def _patience(value: object) -> float:
-    return inf if value == "never" else _duration(value)
+    return inf if value == "never" else duration(value)
 
 
 def _limit(value: object) -> float | None:
@@ -176,6 +177,8 @@ def choice(options: type[StrEnum]) -> Callable[[object], StrEnum]:
         if isinstance(value, str) and value in names:
             return options(value)
         near = nearest(value, names) if isinstance(value, str) and not isinstance(value, Expanded) else None
+        if value is False and "off" in names:
+            near = "off"
         hint = f"did you mean {near}?" if near else f"write one of {', '.join(names)}"
         raise refuse("choice", f"{shown(value)} is not one of {', '.join(names)}", hint)
 
@@ -272,7 +275,7 @@ Reserve = Annotated[
 Share = Annotated[float, PlainValidator(_share), schema(type="string", pattern=sizes.PERCENT_PATTERN)]
 Duration = Annotated[float, PlainValidator(_positive_duration), schema(anyOf=_DURATION_PARTS)]
 Window = Annotated[float, PlainValidator(_window), schema(anyOf=_DURATION_PARTS)]
-DurationOrZero = Annotated[float, PlainValidator(_duration), schema(anyOf=_DURATION_PARTS)]
+DurationOrZero = Annotated[float, PlainValidator(duration), schema(anyOf=_DURATION_PARTS)]
 IdleTime = Annotated[
     float | None, PlainValidator(_idle), schema(anyOf=[{"const": "never"}, *_DURATION_PARTS])
 ]

@@ -1,4 +1,4 @@
-"""A machine described in a file, for plans made elsewhere: its sizes, what is in memory, and who waits.
+"""A machine described in a file, for plans made elsewhere: its sizes and speeds, what is in memory, and who waits.
 
 With it a dry run on a laptop, or in a pull request, says what would happen on the desk it is meant for.
 """
@@ -16,6 +16,7 @@ from reconciler.manifest.files import explain_os_error, read_regular, shown
 from reconciler.manifest.parts import Part, written
 from reconciler.manifest.problems import Problems
 from reconciler.manifest.sizes import format_size
+from reconciler.manifest.speed_part import DiskRate, SpeedPart
 from reconciler.manifest.tree import Map, Mark, Node, SourceFile
 from reconciler.manifest.yaml_source import parse
 from reconciler.manifest.yaml_text import decode
@@ -83,6 +84,10 @@ class DescribedMachine(Part):
         default_factory=dict,
         description="What models take once loaded, where the manifest does not say so.",
     )
+    disk: DiskRate = written("3GB", description="Bytes read in a second while a model is loaded.")
+    speeds: dict[str, SpeedPart] = Field(
+        default_factory=dict, description="How long things take with models, by name; `simulate` reads it."
+    )
     loaded: dict[str, InMemory] = Field(default_factory=dict, description="The models in memory, by name.")
     waiting: dict[str, Waiting] = Field(
         default_factory=dict, description="The models that requests wait for, by name."
@@ -114,7 +119,7 @@ def load_machine(path: Path, models: Mapping[str, object], environ: Mapping[str,
 def _check_names(
     data: Mapping[str, Data], root: Map, models: Mapping[str, object], problems: Problems
 ) -> None:
-    for key in ("sizes", "loaded", "waiting"):
+    for key in ("sizes", "speeds", "loaded", "waiting"):
         entries = data.get(key)
         for name in sorted(entries) if isinstance(entries, dict) else ():
             if name not in models:
