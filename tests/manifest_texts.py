@@ -21,6 +21,9 @@ FULL = """\
 apiVersion: reconciler/v1
 x-note: [anything, {at: all}]
 machine: {memory: 16GiB, reserve: 1GiB, ports: 19000-19010}
+policy: lru
+prewarm: full
+prewarm_per_hour: 7
 gateway:
   listen: "[::1]:9999"
   api_keys: [k1, {key: k2, name: phone, scopes: [infer, read], priority: low}]
@@ -47,6 +50,7 @@ models:
     memory: {steady: 4GiB, peak: 5GiB, mode: mlock}
     idle_ttl: 5m
     min_resident: 10s
+    cooldown: 20s
     may_preempt: lower
     reload_after: 30s
     concurrency: 4

@@ -77,6 +77,9 @@ def build_manifest(document: Document, launches: dict[str, LaunchSpec]) -> Manif
         reserve=machine.reserve,
         watermarks=Watermarks(marks.soft, marks.hard, marks.critical, marks.target, marks.window),
         max_swap=machine.swap.max_used,
+        policy=document.policy,
+        prewarm=document.prewarm,
+        prewarm_per_hour=document.prewarm_per_hour,
     )
 
 
@@ -91,6 +94,7 @@ def build_spec(name: str, model: Model, launch: LaunchSpec) -> ModelSpec:
         peak=model.memory.peak,
         idle_ttl=model.idle_ttl,
         min_resident=model.min_resident,
+        cooldown=model.cooldown,
         may_preempt=model.may_preempt,
         load_timeout=model.timeouts.load,
         drain_timeout=model.timeouts.drain,

@@ -8,9 +8,10 @@ from reconciler.engines.base import Engine
 from reconciler.engines.refusals import without
 from reconciler.manifest.applied import GENERATING, Overflow
 from reconciler.manifest.diagnostics import quoted
-from reconciler.manifest.document import Document, Machine, Model
+from reconciler.manifest.document import Document, Model
 from reconciler.manifest.explain import place
 from reconciler.manifest.fields import is_loopback
+from reconciler.manifest.machine_part import Machine
 from reconciler.manifest.problems import Problems
 from reconciler.manifest.sizes import format_size
 from reconciler.manifest.tree import Map, find

@@ -12,70 +12,13 @@ from reconciler.manifest import fields as f
 from reconciler.manifest import gateway_fields as g
 from reconciler.manifest.engine_parts import AdapterPart, BatchPart, DevicePart, RestartPart, StatePart
 from reconciler.manifest.gateway_part import Gateway
+from reconciler.manifest.machine_part import Machine
 from reconciler.manifest.parts import Part, written
+from reconciler.manifest.policy_fields import PerHour, PolicyField, PrewarmField
 from reconciler.manifest.virtual_part import VirtualModel
 
 API_VERSION: Final = "reconciler/v1"
 DEFAULT_ENGINE: Final = "llama.cpp"
-
-
-class Marks(Part):
-    """Shares of the machine's memory in use, by models and all other programs, at which something is done."""
-
-    soft: f.Share = written(
-        "75%", description="Above it, only models that somebody waits for (or that are pinned) are loaded."
-    )
-    hard: f.Share = written(
-        "85%",
-        description="No load may lead above it. When other programs, or a model that grew, do: models are evicted, one "
-        "after the other, the lowest priority first, until use is below `target`.",
-    )
-    critical: f.Share = written(
-        "95%", description="Above it, models in use are evicted too; pinned ones stay."
-    )
-    target: f.Share = written("75%", description="Evicting for the hard mark ends below it.")
-    window: f.Window = written(
-        "10s",
-        description="A duration of 1s to 10m, or seconds, over which use is averaged: no single reading evicts.",
-    )
-
-
-class SwapLimits(Part):
-    """When swapping evicts."""
-
-    max_used: f.MemoryOrNever = written(
-        "10GiB",
-        description="Swap in use above which a model is evicted as long as the machine goes on swapping; `never` = "
-        "only the growth of swap counts. Applies at once.",
-    )
-
-
-class Machine(Part):
-    """What models may use of this machine."""
-
-    memory: f.MemoryOrAuto = written(
-        "auto",
-        description="Memory for models and the reserve together: a size in bytes or with a unit (8GiB, 8GB), or `auto` "
-        "for what the machine, its control groups and limits offer. Never more than that is used. Applies at once.",
-    )
-    reserve: f.Reserve = written(
-        "10%",
-        description="Memory kept free for the system: a percentage of the memory, or a size. Applies at once.",
-    )
-    watermarks: Marks = Field(
-        default_factory=Marks,
-        description="What is done when the machine's memory fills up, whoever fills it. Apply at once.",
-    )
-    swap: SwapLimits = Field(default_factory=SwapLimits, description="When swapping evicts. Applies at once.")
-    state_disk: f.Size = written(
-        "10GiB",
-        description="Disk that saved states of models may take together; the oldest go first. Applies at once.",
-    )
-    ports: f.Ports = written(
-        "18100-18199",
-        description="First and last port that models without a `port` of their own may be given. "
-        "Running models keep theirs.",
-    )
 
 
 class Context(Part):
@@ -190,6 +133,11 @@ class Shared(Part):
     min_resident: f.DurationOrZero = written(
         "0s",
         description="Seconds, or a duration, a freshly loaded model is safe from being displaced. Applies at once.",
+    )
+    cooldown: f.DurationOrZero = written(
+        "0s",
+        description="Seconds, or a duration, that a model is safe which was displaced before and is loaded again. It "
+        "makes others wait: docs/scheduling.md has figures. Applies at once.",
     )
     may_preempt: f.PreemptField = written(
         "equal",
@@ -310,6 +258,20 @@ class Document(Part):
     )
     machine: Machine = Field(default_factory=Machine, description="What models may use of this machine.")
     gateway: Gateway = Field(default_factory=Gateway, description="The one address clients use.")
+    policy: PolicyField = written(
+        "cost",
+        description="Who gives way among models that may: what costs least to load again, by the chance that it is "
+        "used soon (cost), or what was not used for the longest time (lru). Applies at once.",
+    )
+    prewarm: PrewarmField = written(
+        "free",
+        description="Whether models are loaded before anybody asks for them: never (off), only into free memory "
+        "(free), or also in place of models less likely to be used (full). Applies at once.",
+    )
+    prewarm_per_hour: PerHour = Field(
+        default=20,
+        description="Models loaded before anybody asks, in an hour at most; 0 = as `prewarm: off`. Applies at once.",
+    )
     defaults: Defaults = Field(
         default_factory=Defaults, description="Settings for all models that do not state them."
     )

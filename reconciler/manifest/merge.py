@@ -8,7 +8,8 @@ from reconciler.manifest.problems import Problems
 from reconciler.manifest.sections import unknown_key
 from reconciler.manifest.tree import Entry, Map, Mark, Node, Scalar, Seq, SourceFile
 
-_SECTIONS: Final = ("defaults", "gateway", "machine")
+#: What one file says for all.
+_SECTIONS: Final = ("defaults", "gateway", "machine", "policy", "prewarm", "prewarm_per_hour")
 #: Sections that may be spread over the files, and what each of their names stands for.
 _NAMED: Final = {"models": "model", "virtual": "virtual model"}
 

@@ -75,6 +75,12 @@ def unknown_key(path: tuple[str | int, ...], shape: type[BaseModel] = Document) 
     wanted = _ELSEWHERE.get(key)
     if wanted and wanted in known:
         return "unknown-key", f"unknown key {quoted(key)}", f"did you mean {wanted}?"
+    if section and key in sections()[()]:
+        return (
+            "misplaced-key",
+            f"the key {quoted(key)} does not belong here",
+            "it belongs to the top level of the file",
+        )
     homes = [f"{_named(place)}.{key}" for place, keys in sorted(sections().items()) if place and key in keys]
     if homes:
         return (

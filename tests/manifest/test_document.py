@@ -10,7 +10,7 @@ import pytest
 from manifest_texts import FULL, HEAD, PlainEngines, accept, places, refuse
 from reconciler.core.launch import LaunchSpec, LoadMode, Role, launch_digest
 from reconciler.core.memory import Watermarks
-from reconciler.core.types import Manifest, MayPreempt, ModelSpec, Residency
+from reconciler.core.types import Manifest, MayPreempt, ModelSpec, Policy, Prewarm, Residency
 from reconciler.engines.base import Finding
 from reconciler.leases import QueueLimits
 from reconciler.manifest.applied import (
@@ -68,6 +68,7 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
         peak=5 << 30,
         idle_ttl=300,
         min_resident=10,
+        cooldown=20,
         may_preempt=MayPreempt.LOWER,
         load_timeout=60,
         drain_timeout=0,
@@ -76,7 +77,14 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
     )
     small_spec = ModelSpec("small", launch_digest(small), load_timeout=180, stop_grace=5)
     assert applied.manifest == Manifest(
-        (big_spec, small_spec), memory=16 << 30, reserve=1 << 30, watermarks=Watermarks(), max_swap=10 << 30
+        (big_spec, small_spec),
+        memory=16 << 30,
+        reserve=1 << 30,
+        watermarks=Watermarks(),
+        max_swap=10 << 30,
+        policy=Policy.LRU,
+        prewarm=Prewarm.FULL,
+        prewarm_per_hour=7,
     )
     assert applied.limits["big"] == RequestLimits(
         QueueLimits(3, 10),
