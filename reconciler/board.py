@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import anyio
 
@@ -11,6 +11,11 @@ from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
 from reconciler.leases import Admission, Traffic
 from reconciler.manifest.applied import Applied
+
+if TYPE_CHECKING:
+    from reconciler.store import Store
+
+T = TypeVar("T")
 
 #: What requests in flight get at most when reconcile itself is stopped, in seconds.
 STOP_SECONDS: Final = 30.0
@@ -69,8 +74,14 @@ class Snapshot:
     states: Mapping[str, SavedState] = field(default_factory=dict)
 
 
+class Ask(Protocol):
+    """Has a question answered from the ledger in a worker thread. Raises StoreError when it cannot be read."""
+
+    async def __call__(self, question: "Callable[[Store], T]") -> T: ...
+
+
 class Board:
-    """The newest snapshot, and the two things people may ask of the loop that are not about one model."""
+    """The newest snapshot, what people may ask of the loop that is not about one model, and the way to the ledger."""
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
@@ -81,6 +92,26 @@ class Board:
         self.request_stop: Callable[[], None] = lambda: None
         #: Set by the loop's owner; called with a model's name by POST /api/v1/models/NAME/forget.
         self.forget: Callable[[str], None] = lambda model: None
+        #: Set by the loop's owner: reads the ledger. None = there is none to read.
+        self.ask: Ask | None = None
+        #: No loop turns any more: whoever follows the events has seen the last.
+        self.over = False
+        self._noted = anyio.Event()
+
+    def noted(self) -> None:
+        """Say that an event was written to the ledger."""
+        self._noted.set()
+        self._noted = anyio.Event()
+
+    @property
+    def news(self) -> anyio.Event:
+        """What is set when the next event is written. To be taken before one looks, so that none is missed."""
+        return self._noted
+
+    def end(self) -> None:
+        """Have those who follow the events read the last of them and leave."""
+        self.over = True
+        self.noted()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the snapshot; readers always see a whole one."""

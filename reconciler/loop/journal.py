@@ -24,20 +24,27 @@ log = structlog.get_logger("reconciler.loop")
 
 
 class Journal:
-    """Writes the history. `wall` is for people; nothing is decided by it."""
+    """Writes the history. `wall` is for people; nothing is decided by it. `told` is called after each event."""
 
     def __init__(
-        self, store: AsyncStore, keeper: Keeper, ledger: Ledger, wall: Callable[[], float] = time.time
+        self,
+        store: AsyncStore,
+        keeper: Keeper,
+        ledger: Ledger,
+        wall: Callable[[], float] = time.time,
+        told: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._keeper = keeper
         self._ledger = ledger
         self._wall = wall
+        self._tell = told
         #: Why models wait that are asked for, as it was logged last, and when.
         self._told: dict[str, tuple[Reason, float]] = {}
 
     async def _event(self, kind: str, model: str | None, reason: str, message: str) -> None:
-        await self._keeper.keep(self._store.add_event(self._wall(), kind, model, reason, message))
+        if await self._keeper.keep(self._store.add_event(self._wall(), kind, model, reason, message)):
+            self._tell()
 
     async def applied(self, applied: Applied) -> None:
         """A manifest is in force."""

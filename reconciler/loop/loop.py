@@ -102,7 +102,7 @@ class Loop:
         self._observer = Observer(host, machine_probe, self._launches, book)
         self._keeper = Keeper()
         self._ledger = Ledger(store, self._keeper)
-        self._journal = Journal(store, self._keeper, self._ledger)
+        self._journal = Journal(store, self._keeper, self._ledger, told=board.noted)
         self._states = States(host.states, self._journal.state, clock=clock)
         self._outcomes = Outcomes(self._journal, book, self._launches)
         self._publisher = Publisher(board, host.logs, self._states.kept)
