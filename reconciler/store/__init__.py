@@ -1,4 +1,4 @@
-"""What must survive a restart: launches, the ledger, events, and the generation, in one SQLite file.
+"""What must survive a restart: launches, the ledger, events, what came of the use, in one SQLite file.
 
 Names are imported when they are first used: most verbs of the command line only ask where the state directory is.
 """
@@ -11,17 +11,29 @@ if TYPE_CHECKING:
     from reconciler.store.ledger import EventRecord, Store
     from reconciler.store.paths import DATABASE, RUN_FILE, state_dir
     from reconciler.store.readonly import peek
-    from reconciler.store.records import LaunchRecord
+    from reconciler.store.records import (
+        BUCKET_SECONDS,
+        ArrivalBucket,
+        EvictionRecord,
+        LaunchRecord,
+        LoadRecord,
+        RequestRecord,
+    )
     from reconciler.store.schema import NewerSchemaError
     from reconciler.store.worker import AsyncStore
 
 __all__ = [
+    "BUCKET_SECONDS",
     "DATABASE",
     "RUN_FILE",
+    "ArrivalBucket",
     "AsyncStore",
     "EventRecord",
+    "EvictionRecord",
     "LaunchRecord",
+    "LoadRecord",
     "NewerSchemaError",
+    "RequestRecord",
     "Store",
     "StoreError",
     "peek",
@@ -29,12 +41,17 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ArrivalBucket": "records",
     "AsyncStore": "worker",
+    "BUCKET_SECONDS": "records",
     "DATABASE": "paths",
     "EventRecord": "ledger",
+    "EvictionRecord": "records",
     "LaunchRecord": "records",
+    "LoadRecord": "records",
     "NewerSchemaError": "schema",
     "RUN_FILE": "paths",
+    "RequestRecord": "records",
     "Store": "ledger",
     "StoreError": "errors",
     "peek": "readonly",

@@ -1,18 +1,14 @@
 """The SQLite store: launches (to recognise our processes), the ledger, events, the generation."""
 
 import json
-import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, fields, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from reconciler.boot import boot_id as this_boot
 from reconciler.core.memory import Said
 from reconciler.core.types import LedgerEntry
-from reconciler.store.database import open_database
+from reconciler.store.past import Past
 from reconciler.store.records import LaunchRecord
 
 #: Events kept; older ones are dropped.
@@ -31,7 +27,7 @@ class EventRecord:
     message: str
 
 
-class Store:
+class Store(Past):
     """The open store. Every method blocks, from any thread; what was written is in the file on return.
 
     All methods raise sqlite3.Error when the file cannot be read or written (a full disk, for example).
@@ -42,24 +38,9 @@ class Store:
 
         `boot_id` None = ask the system. Raises NewerSchemaError, OSError or sqlite3.Error.
         """
-        self.path = path
+        super().__init__(path)
         self._boot = this_boot() if boot_id is None else boot_id
         self._event_limit = event_limit
-        self._lock = threading.Lock()
-        self._db, opened = open_database(path)
-        #: A sentence when a damaged file was moved aside, else None.
-        self.recovered: str | None = opened
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Fold the journal into the file and close it; closing twice is fine."""
-        with self._lock:
-            self._db.close()
 
     def launches(self) -> tuple[LaunchRecord, ...]:
         """Return all launch records, oldest first."""
@@ -157,18 +138,3 @@ class Store:
             number = int(row[0]) + 1 if row is not None else 1
             db.execute("INSERT OR REPLACE INTO generation VALUES (1, ?, ?)", (number, digest))
         return number
-
-    @contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            if self._db.in_transaction:  # a disk that was full may have refused even to take it back
-                self._db.execute("ROLLBACK")
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:  # SQLite takes back by itself what a full disk refused
-                    with suppress(sqlite3.Error):  # the next write tries it again
-                        self._db.execute("ROLLBACK")
-                raise

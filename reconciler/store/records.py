@@ -1,6 +1,7 @@
-"""What is written down about each process we start, so that a later run can recognise it."""
+"""What is written down: each process we start, so that a later run can recognise it, and what came of the use."""
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +33,94 @@ class LaunchRecord:
     committed_at_ready: int | None = None
     #: Requests it has served, a minute ago or so.
     served: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRecord:
+    """One load that ended, in whatever way. `id` only grows; 0 = not written yet."""
+
+    id: int
+    #: When it was begun, wall-clock seconds.
+    at: float
+    model: str
+    digest: str
+    #: Why it was begun (`core.types.Reason`).
+    reason: str
+    #: From its begin to its end.
+    seconds: float
+    #: Bytes it is known to have held at most; None = not measured.
+    peak: int | None
+    #: `ready`, `failed`, or `given-up`.
+    outcome: str
+    #: Requests that waited for the model when the load was begun.
+    waiting: int
+    #: `load` for a new process, `wake` for one that slept.
+    kind: str
+    #: Why it failed, or was given up; "" = it was not.
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRecord:
+    """One eviction that ended, in whatever way. `id` only grows; 0 = not written yet."""
+
+    id: int
+    #: When it was begun, wall-clock seconds.
+    at: float
+    model: str
+    #: Why it was begun (`core.types.Reason`).
+    reason: str
+    #: The model it made room for; "" = for none in particular.
+    for_model: str
+    #: Bytes it was to give back.
+    frees: int
+    #: Share of the machine's memory in use when it was begun; None = unknown.
+    used: float | None
+    #: Level of the pressure then: `calm`, `soft`, `hard`, `critical`.
+    pressure: str
+    #: From its begin to its end.
+    seconds: float
+    #: Seconds the model had been in memory, and without a request, when it was begun.
+    resident: float
+    idle: float
+    #: Regret: seconds from its begin until the model was wanted again; None = it was not.
+    wanted_after: float | None
+    #: `gone`, `asleep` (its process stays), or `given-up` (it was called off).
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalBucket:
+    """The requests for one model in five minutes."""
+
+    model: str
+    #: Wall-clock second at which the five minutes begin, a multiple of `BUCKET_SECONDS`.
+    start: int
+    requests: int
+    #: Those that came while the model took no requests, and the seconds that all of these waited for it.
+    cold: int = 0
+    waited: float = 0.0
+
+
+#: Length of an `ArrivalBucket` in seconds.
+BUCKET_SECONDS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One request that has ended. `id` only grows; 0 = not written yet. `at` is when it came, wall-clock seconds."""
+
+    id: int
+    at: float
+    model: str
+    #: Who asked, as far as is known.
+    client: str
+    #: Seconds it waited, and of these the seconds in which its model took no requests.
+    waited: float
+    cold: float
+    #: Seconds it was served; 0 = never.
+    seconds: float
+    prompt_tokens: int | None
+    output_tokens: int | None
+    #: `ok`, `failed`, `cut`, `left` (the client went while it waited), or `refused:CODE`.
+    outcome: str

@@ -40,9 +40,33 @@ MIGRATIONS: Final = (
     """
     ALTER TABLE launches ADD COLUMN served INTEGER NOT NULL DEFAULT 0;
     """,
+    # What came of the use: loads, evictions, requests one by one and in buckets.
+    """
+    CREATE TABLE loads (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, model TEXT NOT NULL, digest TEXT NOT NULL,
+        reason TEXT NOT NULL, seconds REAL NOT NULL, peak INTEGER, outcome TEXT NOT NULL, waiting INTEGER NOT NULL,
+        kind TEXT NOT NULL, error TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE evictions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, model TEXT NOT NULL, reason TEXT NOT NULL,
+        for_model TEXT NOT NULL, frees INTEGER NOT NULL, used REAL, pressure TEXT NOT NULL, seconds REAL NOT NULL,
+        resident REAL NOT NULL, idle REAL NOT NULL, wanted_after REAL, outcome TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE requests (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, model TEXT NOT NULL, client TEXT NOT NULL,
+        waited REAL NOT NULL, cold REAL NOT NULL, seconds REAL NOT NULL, prompt_tokens INTEGER,
+        output_tokens INTEGER, outcome TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE arrivals (
+        start INTEGER NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, cold INTEGER NOT NULL,
+        waited REAL NOT NULL, PRIMARY KEY (start, model)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
-TABLES: Final = frozenset({"launches", "ledger", "events", "generation"})
+TABLES: Final = frozenset(
+    {"launches", "ledger", "events", "generation", "loads", "evictions", "requests", "arrivals"}
+)
 
 
 class NewerSchemaError(Exception):

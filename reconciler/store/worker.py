@@ -1,6 +1,6 @@
 """The store for the event loop: the same methods, run one at a time in a worker thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -9,7 +9,7 @@ from anyio import CapacityLimiter, to_thread
 from reconciler.core.types import LedgerEntry
 from reconciler.store.errors import explained
 from reconciler.store.ledger import EventRecord, Store
-from reconciler.store.records import LaunchRecord
+from reconciler.store.records import ArrivalBucket, EvictionRecord, LaunchRecord, LoadRecord, RequestRecord
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class AsyncStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._one_writer = CapacityLimiter(1)
+        self._questions = CapacityLimiter(1)
 
     @classmethod
     async def open(cls, path: Path, *, boot_id: str | None = None) -> Self:
@@ -76,15 +77,88 @@ class AsyncStore:
         """See Store.generation."""
         return await self._write(lambda: self._store.generation(digest))
 
+    async def add_load(self, record: LoadRecord) -> int:
+        """See Past.add_load."""
+        return await self._write(lambda: self._store.add_load(record))
+
+    async def loads(
+        self,
+        model: str | None = None,
+        limit: int = 200,
+        after: int = 0,
+        *,
+        since: float = 0.0,
+        newest: bool = False,
+    ) -> tuple[LoadRecord, ...]:
+        """See Past.loads."""
+        return await self._read(lambda: self._store.loads(model, limit, after, since=since, newest=newest))
+
+    async def add_eviction(self, record: EvictionRecord) -> int:
+        """See Past.add_eviction."""
+        return await self._write(lambda: self._store.add_eviction(record))
+
+    async def wanted_again(self, eviction: int, seconds: float) -> None:
+        """See Past.wanted_again."""
+        await self._write(lambda: self._store.wanted_again(eviction, seconds))
+
+    async def evictions(
+        self,
+        model: str | None = None,
+        limit: int = 200,
+        after: int = 0,
+        *,
+        since: float = 0.0,
+        newest: bool = False,
+    ) -> tuple[EvictionRecord, ...]:
+        """See Past.evictions."""
+        return await self._read(
+            lambda: self._store.evictions(model, limit, after, since=since, newest=newest)
+        )
+
+    async def last_evictions(self) -> tuple[EvictionRecord, ...]:
+        """See Past.last_evictions."""
+        return await self._read(lambda: self._store.last_evictions())
+
+    async def add_requests(self, batch: Iterable[RequestRecord]) -> int:
+        """See Past.add_requests."""
+        return await self._write(lambda: self._store.add_requests(batch))
+
+    async def requests(
+        self,
+        model: str | None = None,
+        limit: int = 200,
+        after: int = 0,
+        *,
+        since: float = 0.0,
+        newest: bool = False,
+    ) -> tuple[RequestRecord, ...]:
+        """See Past.requests."""
+        return await self._read(lambda: self._store.requests(model, limit, after, since=since, newest=newest))
+
+    async def bump_arrivals(self, batch: Iterable[ArrivalBucket]) -> None:
+        """See Past.bump_arrivals."""
+        await self._write(lambda: self._store.bump_arrivals(batch))
+
+    async def arrivals(self, since: float = 0.0) -> tuple[ArrivalBucket, ...]:
+        """See Past.arrivals."""
+        return await self._read(lambda: self._store.arrivals(since))
+
+    async def ask(self, question: Callable[[Store], T]) -> T:
+        """Have a worker thread read whatever it takes to answer a question, one question at a time.
+
+        It stands in the way of the calls above only while it fetches rows.
+        """
+        return await self._run(lambda: question(self._store), "read", self._questions)
+
     async def _read(self, call: Callable[[], T]) -> T:
         return await self._run(call, "read")
 
     async def _write(self, call: Callable[[], T]) -> T:
         return await self._run(call, "written")
 
-    async def _run(self, call: Callable[[], T], action: str) -> T:
+    async def _run(self, call: Callable[[], T], action: str, limiter: CapacityLimiter | None = None) -> T:
         def explain() -> T:
             with explained(self._store.path, action):
                 return call()
 
-        return await to_thread.run_sync(explain, limiter=self._one_writer)
+        return await to_thread.run_sync(explain, limiter=limiter or self._one_writer)
