@@ -23,17 +23,16 @@ CUT_SECONDS: Final = 2.0
 #: Owners of ended leases that are named in the log.
 NAMED: Final = 5
 
+#: Reasons for unloading a model that others need the room of. It is displaced, and may cool down once it is back.
+DISPLACING: Final = frozenset({Reason.MAKE_ROOM, Reason.LESS_LIKELY, Reason.MEMORY_PRESSURE})
+
 #: Reasons for unloading a model after which it is not wanted back at once. What is only replaced is.
-RESTING: Final = frozenset(
-    {
-        Reason.MAKE_ROOM,
-        Reason.OVER_BUDGET,
-        Reason.MEMORY_PRESSURE,
-        Reason.IDLE_EXPIRED,
-        Reason.TRANSIENT_DONE,
-        Reason.DISMISSED,
-    }
-)
+RESTING: Final = DISPLACING | {
+    Reason.OVER_BUDGET,
+    Reason.IDLE_EXPIRED,
+    Reason.TRANSIENT_DONE,
+    Reason.DISMISSED,
+}
 
 #: Reasons for which a process is stopped so that a new one of its model may take its place.
 REPLACING: Final = frozenset({Reason.DRIFTED, Reason.RESTART_DUE})
@@ -135,7 +134,9 @@ class Evictor:
                 launch.served = 0
                 self._hands.book.close(launch.model)
                 self._hands.launches.unserve(launch)
-                self._hands.launches.unloaded(launch.model, rests=action.reason in RESTING)
+                self._hands.launches.unloaded(
+                    launch.model, rests=action.reason in RESTING, displaced=action.reason in DISPLACING
+                )
                 await self._close_upstream(launch.model)
                 writes = await self._save(launch)
             launch.stopping = True

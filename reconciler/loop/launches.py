@@ -55,6 +55,8 @@ class Launch:
     asleep: bool = False
     #: It would give nothing back.
     sleepless: bool = False
+    #: Its model was displaced before, in this run, and is here again.
+    returned: bool = False
     #: Requests served before it was loaded, woken or adopted, and since, as of the last look; what of both is on
     #: record, and when that was written.
     served_before: int = 0
@@ -110,6 +112,8 @@ class Launches:
         self._serving: dict[str, Launch] = {}
         #: Models whose last process was unloaded for a reason that says: not again at once.
         self._rest: set[str] = set()
+        #: Models that had to go for others.
+        self._displaced: set[str] = set()
         #: Models and digests that were asked to sleep, and gave nothing back.
         self._sleepless: set[tuple[str, str]] = set()
 
@@ -135,6 +139,7 @@ class Launches:
         """Note that requests for its model go to this launch."""
         self._serving[launch.model] = launch
         self._rest.discard(launch.model)
+        launch.returned = launch.model in self._displaced
 
     def serving(self, model: str) -> Launch | None:
         """Return the launch that answers for a model, or None."""
@@ -145,8 +150,13 @@ class Launches:
         if self._serving.get(launch.model) is launch:
             del self._serving[launch.model]
 
-    def unloaded(self, model: str, *, rests: bool) -> None:
-        """Note that a model's process was unloaded, and whether its next load may have to wait for a while."""
+    def unloaded(self, model: str, *, rests: bool, displaced: bool = False) -> None:
+        """Note that a model's process was unloaded, and whether its next load may have to wait for a while.
+
+        `displaced`: others needed what it held.
+        """
+        if displaced:
+            self._displaced.add(model)
         if rests:
             self._rest.add(model)
         else:
@@ -191,6 +201,7 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         weights=launch.weights,
         committed_at_ready=launch.committed_at_ready,
         sleepless=launch.sleepless,
+        returned=launch.returned,
         served_before=launch.served_before,
         began=launch.started_at,
     )

@@ -6,7 +6,7 @@ from reconciler.core import book
 from reconciler.core.memory import Basis, MappedFile, Said
 from reconciler.core.types import LedgerEntry
 from reconciler.host import Process
-from reconciler.loop.launches import Launch, instance
+from reconciler.loop.launches import Launch, Launches, instance
 from reconciler.memory.probe import Held
 
 GIB = 1 << 30
@@ -47,3 +47,17 @@ def test_what_nobody_owns_up_to_is_charged_to_the_load_it_came_with() -> None:
     found.unowned = 4 * GIB
     seen = instance(found, 0.0, 0)
     assert (seen.committed, seen.device, found.holds) == (6 * GIB, 5 * GIB, 7 * GIB)
+
+
+def test_who_had_to_go_for_others_is_one_that_returned() -> None:
+    launches, first, second = Launches(), launch(MAC, None), launch(MAC, None)
+    launches.serve(first)
+    assert not instance(first, 0.0, 0).returned
+    launches.unserve(first)
+    launches.unloaded("chat", rests=True)  # its idle time was over
+    launches.serve(second)
+    assert not instance(second, 0.0, 0).returned
+    launches.unserve(second)
+    launches.unloaded("chat", rests=True, displaced=True)
+    launches.serve(first)
+    assert instance(first, 0.0, 0).returned
