@@ -315,6 +315,16 @@ class Prewarms:
 
 
 @dataclass(frozen=True, slots=True)
+class Swap:
+    """One model that lately made room for another (`core.swaps`)."""
+
+    victim: str
+    for_model: str
+    #: Monotonic seconds.
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything a decision may look at besides the manifest and the time."""
 
@@ -323,6 +333,8 @@ class World:
     #: Of each model of which something is known, sorted by name.
     chances: tuple[Chance, ...] = ()
     prewarms: Prewarms = field(default_factory=Prewarms)
+    #: Who made room for whom lately, in order of time; no plan depends on it, advice does.
+    swaps: tuple[Swap, ...] = ()
 
 
 class Outcome(StrEnum):
