@@ -150,13 +150,17 @@ async def _main(
     )
     wake.call = loop.nudge
     board.request_stop, board.wake, board.forget = loop.request_stop, loop.wake, loop.forget
+    board.ask = store.ask
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_signals, loop)
             if sock is not None:
                 tasks.start_soon(_watch, path, loop, listen, (applied.gateway.host, applied.gateway.port))
                 tasks.start_soon(_serve, gateway, board, applied, sock, directory)
-            await loop.run()
+            try:
+                await loop.run()
+            finally:
+                board.end()
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
