@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reconciler.core import pressure
-from reconciler.core.memory import GpuPool, Memory, Watermarks
+from reconciler.core.memory import Memory, Watermarks
 from reconciler.core.pressure import Pressure
-from reconciler.core.types import Demand, Instance, ModelSpec, Observation, Preflight, Reason, World
+from reconciler.core.types import Demand, Instance, ModelSpec, Observation, Preflight, World
 from reconciler.manifest.sizes import format_size
 
 if TYPE_CHECKING:
-    from reconciler.core.launch import LaunchSpec
     from reconciler.manifest.applied import Applied
     from reconciler.manifest.machine_file import DescribedMachine, InMemory
 
@@ -67,21 +66,16 @@ def read_machine(path: Path, applied: "Applied") -> "DescribedMachine":
 
 def world(applied: "Applied", machine: "DescribedMachine") -> World:
     """Return the described world at `NOW`. Reads the files that models name, where they are here. Blocks."""
-    found = {
-        name: preflight(launch, machine.sizes.get(name)) for name, launch in sorted(applied.launches.items())
-    }
+    from reconciler.manifest import described
+
+    found = {p.model: p for p in described.preflights(applied, machine)}
     specs = {spec.name: spec for spec in applied.manifest.models}
     instances = tuple(
         _instance(number, specs[name], found[name], there)
         for number, (name, there) in enumerate(sorted(machine.loaded.items()))
     )
     held = sum(i.committed or 0 for i in instances)
-    memory = Memory(
-        total=machine.memory,
-        available=max(0, machine.memory - machine.in_use - held),
-        source="as described",
-        gpu=GpuPool(machine.gpu, source="as described") if machine.gpu is not None else None,
-    )
+    memory = described.memory_of(machine, held)
     demands = tuple(_demand(name, machine) for name in sorted({*machine.loaded, *machine.waiting}))
     judged = lasting(memory, applied.manifest.watermarks)
     return World(Observation(1, NOW, memory, instances, demands, tuple(found.values()), judged))
@@ -93,28 +87,6 @@ def lasting(memory: Memory, marks: Watermarks | None) -> Pressure:
         return Pressure()
     first = pressure.observe(Pressure(), memory, 0, marks, None, NOW - marks.window)
     return pressure.observe(first, memory, 0, marks, None, NOW)
-
-
-def preflight(launch: "LaunchSpec", stated: int | None) -> Preflight:
-    """Return what is known of a model's size there: programs need not be here, nor its files if a size is stated."""
-    from reconciler.engines import registry
-    from reconciler.engines.elsewhere import elsewhere
-
-    with elsewhere():
-        found = registry.get(launch.engine).foreseen(launch)
-    if stated is not None:
-        return Preflight(launch.model, steady=stated, notes=found.notes)
-    if found.reason is Reason.NOT_STARTABLE and not _is_here(launch):
-        text = (
-            "its files are not here: give memory.steady, or its size under `sizes` of the described machine"
-        )
-        return Preflight(launch.model, message=text)
-    return found
-
-
-def _is_here(launch: "LaunchSpec") -> bool:
-    files = (launch.weights, launch.projector, launch.draft, *(a.path for a in launch.adapters))
-    return all(os.path.exists(file) for file in files if file is not None)
 
 
 def _instance(number: int, spec: ModelSpec, found: Preflight, there: "InMemory") -> Instance:
