@@ -48,6 +48,42 @@ class SavedState:
 
 
 @dataclass(frozen=True, slots=True)
+class PrewarmCount:
+    """What became of the loads of one model that were begun before anybody asked for it, in this run; for people."""
+
+    model: str
+    begun: int = 0
+    #: Somebody asked for the model while it was in memory for that.
+    used: int = 0
+    #: It went, or failed, before anybody asked.
+    in_vain: int = 0
+    #: Ended while it loaded: somebody asked for another model, or it was not wanted any more.
+    broken_off: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PrewarmFigures:
+    """How good it was, in this run, to load models before anybody asked; for people."""
+
+    #: Of each model of which a load was begun so, sorted by name.
+    models: tuple[PrewarmCount, ...] = ()
+    #: Loads that were finished for somebody who waited.
+    waited_for: int = 0
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the loads begun in advance that were used, of those of which it is known; None = of none is."""
+        used, in_vain = sum(m.used for m in self.models), sum(m.in_vain for m in self.models)
+        return used / (used + in_vain) if used + in_vain else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the loads that somebody wanted that were begun in advance; None = there were none."""
+        used = sum(m.used for m in self.models)
+        return used / (used + self.waited_for) if used + self.waited_for else None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the loop knows at the end of one pass. Times are monotonic seconds."""
 
@@ -72,6 +108,7 @@ class Snapshot:
     admissions: Mapping[str, Admission] = field(default_factory=dict)
     #: Of each model whose state is to be kept.
     states: Mapping[str, SavedState] = field(default_factory=dict)
+    prewarmed: PrewarmFigures = field(default_factory=PrewarmFigures)
 
 
 class Ask(Protocol):

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from reconciler.render.document import Document as Document
 from reconciler.render.memory_shapes import BreakdownDocument, ModelMemoryDocument, PressureDocument
+from reconciler.render.prewarm_shapes import ModelPrewarmDocument, PrewarmDocument
 from reconciler.render.traffic_shapes import GateDocument, LeaseDocument, QueueDocument, RequestsDocument
 
 #: Grows only when a reader of the old shape would be misled; added fields keep it.
@@ -266,6 +267,8 @@ class ModelDocument(Document):
     """Path of its log file."""
     saved: SavedStateDocument | None
     """Null for a model whose state is not to be kept."""
+    prewarm: ModelPrewarmDocument | None
+    """Null for a model that was never loaded in advance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,3 +307,6 @@ class StatusDocument(Document):
     leases: tuple[LeaseDocument, ...]
     """Leases from outside the gateway, in order of their beginning; those that ended lately among them."""
     requests: RequestsDocument
+    policy: Literal["cost", "lru"]
+    """Who gives way among models that may."""
+    prewarm: PrewarmDocument

@@ -19,6 +19,7 @@ from reconciler.core.types import (
 )
 from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document, sum_known
 from reconciler.render.plan_document import as_json, git_document, verdict_document
+from reconciler.render.prewarm_document import model_prewarm, prewarm_document
 from reconciler.render.shapes import (
     ActionDocument,
     ConditionDocument,
@@ -67,6 +68,8 @@ def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
             gates=gate_documents(snapshot.traffic),
             leases=lease_documents(snapshot.traffic, now),
             requests=requests_document(snapshot.traffic),
+            policy=snapshot.applied.manifest.policy.value,
+            prewarm=prewarm_document(snapshot, now),
         )
     )
 
@@ -258,6 +261,7 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         retry_in=_retry_in(fact, now),
         log=snapshot.log_paths.get(fact.name),
         saved=_saved(snapshot, fact.name, now),
+        prewarm=model_prewarm(snapshot, fact.name, now),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from reconciler.render.paint import Paint, one_line, painter
 from reconciler.render.plan_text import why_text
+from reconciler.render.prewarm_document import prewarm_lines
 from reconciler.render.traffic_text import gate_lines, lease_lines, virtual_lines
 from reconciler.render.units import Scale, scale_for, span
 
@@ -31,7 +32,8 @@ def status_text(status: Json, *, colour: bool = False) -> str:
     lines = [f"reconcile {status['version']}  pid {status['pid']}  {status['url']}"]
     lines += _manifest(status["manifest"], paint)
     lines += [_memory(memory, scale), *_machine(memory, scale), f"action   {action_text(status)}"]
-    lines += [*virtual_lines(status["virtual"]), *gate_lines(status["gates"]), ""]
+    lines += [*virtual_lines(status["virtual"]), *gate_lines(status["gates"])]
+    lines += [*prewarm_lines(status["prewarm"]), ""]
     lines += _table(status["models"], scale, paint)
     if held := lease_lines(status["leases"], paint):
         lines += ["", *held]
