@@ -52,6 +52,8 @@ class Row:
     own_charge: int = 0
     #: Its process that sleeps, as a row of its own: the model itself does not run.
     sleeper: "Row | None" = None
+    #: What evicting its instance costs, in the unit of the policy; see `core.victims.rank`.
+    loss: float = 0.0
 
     @property
     def asleep(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Final
 from reconciler.core.diff import Fitness, Row
 from reconciler.core.restarts import restart_due
 from reconciler.core.selection import Going
-from reconciler.core.types import Instance, Reason, Residency
+from reconciler.core.types import Instance, ModelSpec, Reason, Residency
 
 #: A transient model that was loaded and never asked anything leaves after this.
 TRANSIENT_GRACE: Final = 30.0
@@ -32,6 +32,12 @@ def rests_until(row: Row, now: float) -> float | None:
         return None
     until = closed + row.spec.reload_after
     return until if until > now else None
+
+
+def safe_until(spec: ModelSpec, instance: Instance) -> float:
+    """Return until when a model may not be displaced because it was loaded a moment ago."""
+    stays = max(spec.min_resident, spec.cooldown) if instance.returned else spec.min_resident
+    return instance.loaded_at + stays
 
 
 def removal_reason(row: Row, now: float) -> Reason | None:

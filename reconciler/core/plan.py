@@ -7,9 +7,9 @@ from typing import Final
 from reconciler.core import book
 from reconciler.core.details import evict_detail, load_detail, serves_on, use
 from reconciler.core.diff import Row, Table, compare
-from reconciler.core.leaving import TRANSIENT_GRACE, rests_until
+from reconciler.core.leaving import TRANSIENT_GRACE, rests_until, safe_until
 from reconciler.core.restarts import next_restart
-from reconciler.core.select import PATIENCE, select
+from reconciler.core.select import LONG, PATIENCE, select
 from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.sleeping import asleep_text, may_sleep
 from reconciler.core.types import (
@@ -40,7 +40,7 @@ def plan(manifest: Manifest, world: World, now: float) -> Plan:
     the world did as it was told.
     """
     table = compare(manifest, world, now)
-    selection = select(manifest, world.observation, table, now)
+    selection = select(manifest, world, table, now)
     steps = tuple(_steps(selection, now))
     return Plan(
         generation=manifest.generation,
@@ -62,13 +62,13 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
         if row.entry is not None and row.entry.retry_at is not None:
             times.append(row.entry.retry_at)
         if demand.oldest is not None and demand.waiting > 0:
-            times.append(demand.oldest + PATIENCE)
+            times += (demand.oldest + PATIENCE, demand.oldest + LONG)
         if (rested := rests_until(row, now)) is not None and row.wanted:
             times.append(rested)
         if instance is None:
             continue
-        if row.spec.min_resident > 0:
-            times.append(instance.loaded_at + row.spec.min_resident)
+        if (safe := safe_until(row.spec, instance)) > instance.loaded_at:
+            times.append(safe)
         if row.spec.idle_ttl is not None:
             # The end of a request wakes nobody: looking once in each idle time is enough to be in time for its end.
             times.append(

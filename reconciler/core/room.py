@@ -6,13 +6,22 @@ from collections.abc import Iterator
 from typing import Final
 
 from reconciler.core import book
+from reconciler.core.cheapest import cheapest
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.leaving import going_order, removal_reason, replaced_for_its_age, spared, stray_reason
+from reconciler.core.leaving import (
+    going_order,
+    removal_reason,
+    replaced_for_its_age,
+    safe_until,
+    spared,
+    stray_reason,
+)
 from reconciler.core.reach import Pinned
 from reconciler.core.selection import Going, Selection
 from reconciler.core.shares import Files, Shares, own, shared, within
 from reconciler.core.sleeping import Sleepers
-from reconciler.core.types import Instance, Manifest, Observation, Reason
+from reconciler.core.types import Instance, Manifest, Policy, Reason, World
+from reconciler.core.value import loss
 from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, may_displace, rank
 
 #: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
@@ -22,8 +31,12 @@ PATIENCE: Final = 10.0
 class Room:
     """What is free, and what could be; `free` runs along with the steps decided so far."""
 
-    def __init__(self, manifest: Manifest, seen: Observation, table: Table, now: float) -> None:
+    def __init__(self, manifest: Manifest, world: World, table: Table, now: float) -> None:
+        seen = world.observation
         self.now = now
+        self.policy = manifest.policy
+        #: How likely each model is used again soon.
+        self.chances = {c.model: c.returns for c in world.chances}
         self.table = table
         self.pressure = seen.pressure
         self.budget = book.budget(manifest, seen.memory)
@@ -48,7 +61,10 @@ class Room:
         self.removals_own = 0
         #: Are wanted, and to be replaced by a fresh process of themselves.
         self.aged: set[str] = set()
-        residents = sorted(self._sort_out_residents(), key=rank)
+        residents = self._sort_out_residents()
+        for row in residents:
+            self._weigh(row)
+        residents.sort(key=rank)
         victims = [*self.sleepers.victims, *residents]
         #: May have to give way, the cheapest loss first.
         self.victims = {r.name: r for r in victims}
@@ -216,7 +232,8 @@ class Room:
             return None
         victims = (v for group in groups for v in group.below(limit) if v.name != row.name)
         if not self.sharing:
-            return cover(victims, short, self.staying)
+            search = cheapest if self.policy is Policy.COST else cover
+            return search(victims, short, self.staying)
         self._step_in(row)
         found = cover(victims, short, self.staying)
         self._step_back(row)
@@ -233,10 +250,16 @@ class Room:
         if (old := self._old(row)) is not None:
             self.staying.hold(old.held_files)
 
+    def _weigh(self, row: Row) -> None:
+        """Note what evicting a running model costs: by the cost policy seconds, by the other one when it was used."""
+        assert row.instance is not None, f"{row.name} does not run"
+        if self.policy is Policy.COST:
+            row.loss = loss(row, self.chances.get(row.name), self.now)
+        else:
+            row.loss = row.instance.last_used
+
     def _has_stayed(self, victim: Row) -> bool:
-        return (
-            victim.instance is not None and self.now - victim.instance.loaded_at >= victim.spec.min_resident
-        )
+        return victim.instance is not None and self.now >= safe_until(victim.spec, victim.instance)
 
     def _take(self, row: Row, reason: Reason, claimant: Row | None = None) -> Going:
         """Note that a running model leaves, and give its charge back."""

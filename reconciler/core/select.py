@@ -16,17 +16,20 @@ from reconciler.core.room import PATIENCE as PATIENCE
 from reconciler.core.room import Room
 from reconciler.core.selection import Block, Coming, Selection
 from reconciler.core.shares import own
-from reconciler.core.types import Manifest, Observation, Reason
+from reconciler.core.types import Manifest, Policy, Reason, World
+from reconciler.core.value import load_seconds
 from reconciler.core.victims import bound, cover, leading
 from reconciler.core.words import size as size_text
 
+#: A request that waited so many seconds comes before all others of its priority, the oldest first.
+LONG: Final = 60.0
 #: Models named of those that take the room before a blocked one.
 BEHIND_SHOWN: Final = 3
 
 
-def select(manifest: Manifest, seen: Observation, table: Table, now: float) -> Selection:
+def select(manifest: Manifest, world: World, table: Table, now: float) -> Selection:
     """Decide who leaves and who comes, in order."""
-    return _Selector(manifest, seen, table, now).run()
+    return _Selector(manifest, world, table, now).run()
 
 
 class _Selector(Room):
@@ -86,7 +89,23 @@ class _Selector(Room):
                 or r.name in self.aged
             )
         ]
-        return sorted(rows, key=_urgency)
+        return sorted(rows, key=self._urgency)
+
+    def _urgency(self, row: Row) -> tuple[bool, bool, bool, int, float, float, str]:
+        """Sort claimants. One whose own old process is still in use comes last: its drain would hold up the others.
+
+        Whoever is waited for comes before all that merely are to be warm: these would take what is freed for it. Of
+        equals the one comes first by which most are served for each second of loading; who has waited long, before
+        all of them, in order of arrival.
+        """
+        demand = row.demand
+        draining = row.instance is not None and demand.in_use
+        oldest = demand.oldest if demand.oldest is not None else inf
+        rate = 0.0
+        if self.policy is Policy.COST and demand.waiting:
+            waited_long = self.now - oldest >= LONG
+            rate = -inf if waited_long else -demand.waiting / max(load_seconds(row.entry, row.size), 0.1)
+        return (draining, not row.pinned, not row.demanded, -row.spec.priority, rate, oldest, row.name)
 
     def _claim(self, row: Row) -> None:
         """Load one model if it can be started and there is, or can be made, room for it."""
@@ -228,16 +247,6 @@ class _Selector(Room):
         staying = [r for r in self.victims.values() if r.charge]
         largest = sorted(staying, key=lambda r: (-(r.charge or 0), r.name))[:3]
         return ", ".join(f"{r.name} ({size_text(r.charge)}, priority {r.spec.priority})" for r in largest)
-
-
-def _urgency(row: Row) -> tuple[bool, bool, bool, int, float, str]:
-    """Sort claimants. One whose own old process is still in use comes last: its drain would hold up the others.
-
-    Whoever is waited for comes before all that merely are to be warm: these would take what is freed for it.
-    """
-    draining = row.instance is not None and row.demand.in_use
-    oldest = row.demand.oldest if row.demand.oldest is not None else float("inf")
-    return (draining, not row.pinned, not row.demanded, -row.spec.priority, oldest, row.name)
 
 
 def _load_reason(row: Row) -> Reason:

@@ -25,10 +25,10 @@ def may_displace(row: Row, priority: int) -> bool:
     return priority < bound(row)
 
 
-def rank(row: Row) -> tuple[bool, int, bool, float, str]:
-    """Sort victims: idle before busy, low priority first, stale settings first, then the least recently used."""
+def rank(row: Row) -> tuple[bool, int, bool, float, float, str]:
+    """Sort victims: idle before busy, low priority first, stale settings first, then the least loss."""
     last_used = row.instance.last_used if row.instance else 0.0
-    return (row.busy, row.spec.priority, row.fitness is not Fitness.DRIFTED, last_used, row.name)
+    return (row.busy, row.spec.priority, row.fitness is not Fitness.DRIFTED, row.loss, last_used, row.name)
 
 
 class PriorityBytes:

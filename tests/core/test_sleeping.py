@@ -177,7 +177,7 @@ def test_one_whose_room_went_to_somebody_else_is_loaded_anew() -> None:
 def test_who_waits_and_is_blocked_keeps_what_it_has_from_those_after_it() -> None:
     wanted = manifest(light("a", 700), model("b", 200), model("x", 300, priority=900))
     running_now = (asleep("a", 400), running("x", 300))
-    asking = [waiting("a", since=5.0), waiting("b", since=1.0), Demand("x", active=1)]
+    asking = [waiting("a", 5, since=5.0), waiting("b", since=1.0), Demand("x", active=1)]
     seen = world(*running_now, demands=asking, available_mib=100)
     expect(wanted, seen, "! a (Outranked)\n! b (Outranked)\n= x (InUse)")
     # Nobody waits for it, or waiting is in vain: then it is the first to go.

@@ -27,7 +27,7 @@ OTHERS = "pinned models and other programs hold the rest"
         ),
         (
             world(demands=[waiting("a", since=9), waiting("b"), waiting("s", since=8)]),
-            "90 MiB short: a and s are loaded first",
+            "90 MiB short: s and a are loaded first",
         ),
         # It is being loaded already.
         (

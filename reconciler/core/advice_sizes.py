@@ -1,0 +1,76 @@
+"""How much less of a model there could be, and the smallest step that is enough."""
+
+from collections.abc import Callable
+from math import ceil
+from typing import Final
+
+from reconciler.core import book
+from reconciler.core.diff import Row
+from reconciler.core.shares import own
+
+#: Bytes are looked for in steps of this.
+STEP: Final = 1 << 20
+#: A model keeps this share of its context in any case: with less of it than that it is of no use to anybody.
+CONTEXT_KEPT: Final = 1 / 8
+#: And where its context is not known, this share of all it takes.
+SIZE_KEPT: Final = 1 / 2
+
+
+def steps(count: int) -> int:
+    """Return how many whole steps so many bytes take."""
+    return -(-count // STEP)
+
+
+def smallest(works: Callable[[int], bool], most: int, guess: int) -> int | None:
+    """Return a number from 1 to `most` that works while the next lower one does not, or None if `most` does not.
+
+    0 is known not to work; `guess` is tried first, and is usually the answer.
+    """
+    low, high = 0, most
+    if 0 < guess <= most:
+        if works(guess):
+            if guess == 1 or not works(guess - 1):
+                return guess
+            high = guess - 1
+        else:
+            low = guess
+    if high == most and (most <= low or not works(most)):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if works(middle) else (middle, high)
+    return high
+
+
+def context_bytes(row: Row) -> int | None:
+    """Return the bytes of a model's context as far as they are known: what the engine said, else the estimate."""
+    if row.spec.steady is not None or row.preflight is None or row.preflight.parts is None:
+        return None
+    parts = row.preflight.parts
+    if row.entry is not None and row.entry.said is not None:
+        parts = book.corrected(parts, row.entry.said)
+    return parts.context
+
+
+def spare(row: Row) -> int:
+    """Return the bytes that a model could do without: of its context, or of what it holds alone."""
+    charged = row.size if row.instance is None else row.charge
+    files = row.files if row.instance is None else row.held_files
+    alone = own(charged or 0, files)
+    context = context_bytes(row)
+    if context is not None:
+        return min(alone, int(context * (1 - CONTEXT_KEPT)))
+    return min(alone, int((charged or 0) * (1 - SIZE_KEPT)))
+
+
+def tokens(row: Row, count: int) -> tuple[int | None, int | None]:
+    """Return the tokens of context that so many bytes hold, rounded up, and how many are left; None = not known."""
+    context = context_bytes(row)
+    said = row.entry.said if row.entry is not None else None
+    whole = said.context_tokens if said is not None and said.context_tokens else None
+    if whole is None and row.preflight is not None:
+        whole = row.preflight.context_tokens
+    if not context or not whole:
+        return None, None
+    less = ceil(count * whole / context)
+    return less, whole - less

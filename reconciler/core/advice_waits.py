@@ -1,0 +1,50 @@
+"""The moments at which time alone may let a model in, and what happens at each."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from reconciler.core.diff import Row
+from reconciler.core.leaving import TRANSIENT_GRACE, rests_until
+from reconciler.core.room import PATIENCE
+from reconciler.core.types import Residency
+
+#: Nobody is told to wait for longer than this, in seconds.
+HORIZON: Final = 86_400.0
+#: Most moments that are looked at.
+MOMENTS: Final = 40
+
+
+def moments(rows: list[Row], claimant: str, now: float) -> list[tuple[float, str]]:
+    """Return the moments after `now` at which a plan may turn out otherwise, and what happens then; the first first."""
+    found = [m for row in rows for m in _of(row, row.name == claimant, now)]
+    ahead = sorted(m for m in found if now < m[0] <= now + HORIZON)
+    return ahead[:MOMENTS]
+
+
+def _of(row: Row, claims: bool, now: float) -> Iterator[tuple[float, str]]:
+    if claims:
+        yield from _of_claimant(row, now)
+    instance = row.instance
+    if instance is None or not instance.ready or claims:
+        return
+    if row.spec.min_resident > 0:
+        until = instance.loaded_at + row.spec.min_resident
+        yield until, f"{row.name} has been loaded for its min_resident, and may be displaced"
+    if instance.returned and row.spec.cooldown > 0:
+        until = instance.loaded_at + row.spec.cooldown
+        yield until, f"{row.name} has been back for its cooldown, and may be displaced"
+    if row.busy or row.demand.away:
+        return
+    if row.spec.idle_ttl is not None:
+        yield instance.last_used + row.spec.idle_ttl, f"{row.name} has been idle for its idle_ttl, and leaves"
+    if row.spec.residency is Residency.TRANSIENT:
+        yield instance.last_used + TRANSIENT_GRACE, f"{row.name} is transient, and leaves"
+
+
+def _of_claimant(row: Row, now: float) -> Iterator[tuple[float, str]]:
+    if row.entry is not None and row.entry.retry_at is not None:
+        yield row.entry.retry_at, "its next try is due"
+    if (rested := rests_until(row, now)) is not None:
+        yield rested, "its reload_after is over"
+    if row.demand.oldest is not None:
+        yield row.demand.oldest + PATIENCE, "models in use may be drained for it, having waited so long"

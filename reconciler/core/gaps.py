@@ -1,0 +1,82 @@
+"""How long a model stays idle between two uses, and what that says of one that is idle now."""
+
+from bisect import bisect_right
+from itertools import pairwise
+from math import exp
+from typing import Final
+
+#: Uses this far apart belong to two sessions; seconds.
+SESSION: Final = 300.0
+#: What is expected `t` seconds from now counts exp(-t / HORIZON) now; seconds.
+HORIZON: Final = 900.0
+#: Lower ends of the bins, in seconds; the last one is open.
+_EDGES: Final = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, SESSION)
+#: Each pause counts this much less with every further one.
+_FADING: Final = 0.995
+#: What is believed of a model nobody knows, in pauses: that P(pause > x) = (1 + x / 30 s)^-1/2, a heavy tail.
+_BELIEF: Final = 2.0
+_SCALE: Final = 30.0
+
+
+def _outlasts(seconds: float) -> float:
+    """Return the share of pauses longer than this that is believed of a model nobody knows."""
+    return float((1.0 + seconds / _SCALE) ** -0.5)
+
+
+_BELIEVED: Final = (
+    *(_BELIEF * (_outlasts(low) - _outlasts(high)) for low, high in pairwise(_EDGES)),
+    _BELIEF * _outlasts(SESSION),
+)
+
+
+class Pauses:
+    """A histogram of the pauses of one model, the older ones faded."""
+
+    __slots__ = ("_counts", "_weight")
+
+    def __init__(self) -> None:
+        self._counts = [0.0] * len(_EDGES)
+        #: What the next pause counts: growing it is cheaper than letting all bins fade each time.
+        self._weight = 1.0
+
+    def add(self, seconds: float) -> None:
+        """Note one pause."""
+        self._counts[bisect_right(_EDGES, seconds) - 1] += self._weight
+        self._weight /= _FADING
+        if self._weight > 1e9:
+            self._counts = [count / self._weight for count in self._counts]
+            self._weight = 1.0
+
+    def goes_on(self, idle: float) -> tuple[float, float]:
+        """Return what is expected of the present session of a model idle for so many seconds, and the chance that
+        there is none.
+
+        The first is the chance of a use within the session, discounted by how far off it is.
+        """
+        if idle >= SESSION:
+            return 0.0, 1.0
+        scale = 1.0 / self._weight
+        first = bisect_right(_EDGES, idle) - 1
+        soon = total = 0.0
+        for place in range(first, len(_EDGES) - 1):
+            low, high = _EDGES[place], _EDGES[place + 1]
+            if place == first:
+                seen = self._counts[place] * scale * (high - idle) / (high - low)
+                share = seen + _BELIEF * (_outlasts(idle) - _outlasts(high))
+                low = idle
+            else:
+                share = self._counts[place] * scale + _BELIEVED[place]
+            total += share
+            soon += share * exp((idle - (low + high) / 2) / HORIZON)
+        ended = self._counts[-1] * scale + _BELIEVED[-1]
+        total += ended
+        return soon / total, ended / total
+
+
+_UNKNOWN: Final = Pauses()
+
+
+def untold(idle: float) -> float:
+    """Return the chance of return that is believed of a model of whose use nothing is known."""
+    soon, ended = _UNKNOWN.goes_on(idle)
+    return soon + ended * exp(-max(SESSION, idle) / HORIZON) / 2
