@@ -1,0 +1,137 @@
+"""How fast each model is: as the description of a machine says, else as it was measured, else estimated by size.
+
+The estimates, for a model of S bytes whose weights are W bytes:
+
+    load    S / 3 GB/s + 2 s           (or the rate of `disk` that a described machine has)
+    evict   1 s
+    output  100 GB/s / W, at most 200 tokens a second: each token is worked out of all the weights, so memory that
+            reads 100 GB/s, as unified and quadruple-channel memory does, is the bound. Half of it is usual on a
+            desktop's memory, four times on the largest laptops; a mixture of experts is faster, for it reads a part.
+    prompt  20 times that: the tokens of a prompt are worked out together, until arithmetic is the bound.
+    fixed   0.05 s
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from reconciler.core import book, value
+from reconciler.core.types import LedgerEntry, ModelSpec, Preflight
+from reconciler.loop.admission import weight
+from reconciler.manifest.machine_file import DescribedMachine
+from reconciler.manifest.speed_part import SpeedPart
+from reconciler.simulate.layout import Speed
+from reconciler.simulate.speeds_fit import INSTANT, Rates, Served, fit
+from reconciler.store.records import EvictionRecord, LoadRecord, RequestRecord
+
+#: Bytes of weights that memory is read at in a second.
+BANDWIDTH: Final = 100e9
+#: Tokens a second of the smallest models: what every token takes besides its weights.
+MOST_OUTPUT: Final = 200.0
+#: Tokens of a prompt that are read in the time of one that is written.
+PROMPT_FACTOR: Final = 20.0
+EVICT_SECONDS: Final = 1.0
+FIXED_SECONDS: Final = 0.05
+#: Records of one model that count, the newest: engines and habits change.
+NEWEST: Final = 2000
+NEWEST_ACTIONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was measured: records of requests, loads and evictions, oldest first, of any models."""
+
+    requests: Sequence[RequestRecord] = ()
+    loads: Sequence[LoadRecord] = ()
+    evictions: Sequence[EvictionRecord] = ()
+
+
+def speeds(
+    specs: Iterable[ModelSpec],
+    preflights: Mapping[str, Preflight],
+    ledger: Mapping[tuple[str, str], LedgerEntry],
+    machine: DescribedMachine | None,
+    past: Past,
+) -> dict[str, Speed]:
+    """Return the speed of every model, by name. `ledger` is by name and launch digest.
+
+    Where a described machine names its `disk`, loads are estimated by it: what was measured was measured elsewhere.
+    """
+    served = _served(past.requests)
+    made = {}
+    for spec in specs:
+        found, entry = preflights.get(spec.name), ledger.get((spec.name, spec.digest))
+        written = machine.speeds.get(spec.name, SpeedPart()) if machine is not None else SpeedPart()
+        rates = _rates(served.get(spec.name, []), guess(weight(spec, found)))
+        size = book.size(spec, found, entry)
+        made[spec.name] = Speed(
+            load=_first(written.load, _load(spec, size, entry, machine, past.loads)),
+            evict=_first(written.evict, _evict(spec.name, past.evictions)),
+            prompt=_first(written.prompt, rates.prompt),
+            output=_first(written.output, rates.output),
+            fixed=_first(written.fixed, rates.fixed),
+        )
+    return made
+
+
+def guess(weights: int | None) -> Rates:
+    """Return how fast a model with these bytes of weights is believed to be; None = unknown, then like 10 GB."""
+    output = min(MOST_OUTPUT, BANDWIDTH / (weights or 10_000_000_000))
+    return Rates(prompt=PROMPT_FACTOR * output, output=output, fixed=FIXED_SECONDS)
+
+
+def _first(written: float | None, otherwise: float) -> float:
+    return otherwise if written is None else written
+
+
+def _load(
+    spec: ModelSpec,
+    size: int | None,
+    entry: LedgerEntry | None,
+    machine: DescribedMachine | None,
+    loads: Sequence[LoadRecord],
+) -> float:
+    """Return the seconds a load takes: the median of the last ones with these settings, else the last, else by size."""
+    if machine is not None and "disk" in machine.model_fields_set:
+        return (size or 0) / machine.disk + value.STARTING
+    seconds = [
+        r.seconds
+        for r in loads
+        if (r.model, r.digest, r.kind, r.outcome) == (spec.name, spec.digest, "load", "ready")
+    ]
+    if seconds:
+        return median(seconds[-NEWEST_ACTIONS:])
+    return value.load_seconds(entry, size)
+
+
+def _evict(model: str, evictions: Sequence[EvictionRecord]) -> float:
+    """Return the seconds an eviction takes. One that drained lasted as long as its requests: idle ones say more."""
+    ended = [r for r in evictions if r.model == model and r.outcome == "gone"][-NEWEST_ACTIONS:]
+    idle = [r.seconds for r in ended if r.idle > 0]
+    if idle:
+        return median(idle)
+    return min((r.seconds for r in ended), default=EVICT_SECONDS)
+
+
+def _served(requests: Iterable[RequestRecord]) -> dict[str, list[RequestRecord]]:
+    """Return the requests that were answered, by model."""
+    found: dict[str, list[RequestRecord]] = {}
+    for record in requests:
+        if record.outcome == "ok" and record.seconds > 0:
+            found.setdefault(record.model, []).append(record)
+    return {model: records[-NEWEST:] for model, records in found.items()}
+
+
+def _rates(records: Sequence[RequestRecord], believed: Rates) -> Rates:
+    """Return the rates that requests show. Where no tokens are known every request takes the median of the seconds."""
+    counted = [
+        Served(r.seconds, r.prompt_tokens, r.output_tokens or 0)
+        for r in records
+        if r.prompt_tokens is not None
+    ]
+    if counted:
+        return fit(counted, believed) or believed
+    if records:
+        return Rates(INSTANT, INSTANT, median(r.seconds for r in records))
+    return believed
