@@ -6,6 +6,7 @@ from reconciler.leases.gates import RESERVE_SECONDS
 from reconciler.leases.holds import MAX_HOLDS, MAX_SECONDS, Hold
 from reconciler.leases.lease import Cut, Lease
 from reconciler.leases.page import AGEING_PRIORITY, AGEING_SECONDS, Ticket
+from reconciler.leases.record import Arrival, Ended
 from reconciler.leases.traffic import GateTraffic, Head, QueueTraffic, Traffic
 from reconciler.leases.types import (
     RETRY_AFTER_SECONDS,
@@ -24,7 +25,9 @@ __all__ = [
     "RESERVE_SECONDS",
     "RETRY_AFTER_SECONDS",
     "Admission",
+    "Arrival",
     "Cut",
+    "Ended",
     "Endpoint",
     "Entry",
     "GateTraffic",

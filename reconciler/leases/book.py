@@ -19,6 +19,7 @@ from reconciler.leases.demands import demands
 from reconciler.leases.entry import Entry
 from reconciler.leases.holds import Hold, Holds
 from reconciler.leases.page import Page, Ticket
+from reconciler.leases.record import Arrival, Ended
 from reconciler.leases.scheduler import Scheduler
 from reconciler.leases.traffic import Traffic, traffic
 from reconciler.leases.types import Admission, Endpoint, QueueLimits, Refusal, unknown
@@ -244,6 +245,10 @@ class LeaseBook:
         self._holds.lapse(self._clock())
         return demands(self._scheduler, self._holds)
 
+    def taken(self) -> tuple[list[Arrival], list[Ended]]:
+        """Return what came and what ended since the last call, refused requests in both; the oldest may be lost."""
+        return self._scheduler.record.taken()
+
     def works_on(self, model: str) -> int:
         """Return how many jobs the model's engine works on, as it was noted last."""
         page = self._scheduler.pages.get(model)
@@ -275,12 +280,14 @@ class LeaseBook:
             self._scheduler.pages.pop(page.name, None)
 
     def _serving(self, page: Page, now: float) -> None:
+        page.turned(self._clock())
         self._scheduler.wished.discard(page.name)
         self._holds.opened(page, now)
         self._scheduler.dispatch()
 
     def _not_serving(self, page: Page) -> None:
         """Who waited for a gate waits for the model now, and is in nobody's way any more."""
+        page.turned(self._clock())
         if page.queue:
             page.dismissed = False
             self._scheduler.dispatch()

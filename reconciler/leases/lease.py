@@ -69,7 +69,7 @@ class Lease:
     id: str
     model: str
     endpoint: Endpoint
-    #: When it was granted, and seconds it had waited for that (0 = granted at once).
+    #: When it was granted (or became a normal one again), and seconds it had waited for that (0 = granted at once).
     since: float
     home: Home = field(repr=False)
     waited: float = 0.0
@@ -79,6 +79,11 @@ class Lease:
     priority: int = 500
     #: Its holder got no answer: the server failed.
     failed: bool = False
+    #: Who asked, and of the seconds it had waited those in which the model took no requests.
+    owner: str = ""
+    cold: float = 0.0
+    #: Tokens of the prompt and of the answer, where the holder knows them.
+    tokens: tuple[int | None, int | None] | None = None
 
     def hush(self) -> None:
         """Make it a quiet lease: its place is free for others. Nothing happens if it is one, or has ended."""

@@ -40,12 +40,14 @@ class Gate:
 class Ticket:
     """One request in the queue, as it is while it is looked at. Settled by exactly one of a lease and a refusal."""
 
-    __slots__ = ("_page", "key", "lease", "owner", "priority", "refusal", "settled", "since")
+    __slots__ = ("_page", "cold_before", "key", "lease", "owner", "priority", "refusal", "settled", "since")
 
     def __init__(self, page: "Page", since: float, number: int, priority: int, owner: str) -> None:
         self._page = page
         #: When it began to wait, monotonic seconds.
         self.since = since
+        #: Seconds the model had taken no requests by then.
+        self.cold_before = page.cold(since)
         self.priority = priority
         #: Who asks, for people.
         self.owner = owner
@@ -111,11 +113,30 @@ class Page:
     jobs: int = 0
     #: When its process last went.
     closed: float | None = None
+    #: Seconds it took no requests, as far as somebody waited for it, up to `shut_since`: since then it takes none
+    #: (None = it does).
+    shut: float = 0.0
+    shut_since: float | None = None
 
     @property
     def serves_at(self) -> Endpoint | None:
         """Where new leases are granted; None = they are not."""
         return None if self.sealed else self.endpoint
+
+    def turned(self, now: float) -> None:
+        """Note whether the model takes requests from now on. To be called after each change of that."""
+        if self.serves_at is None:
+            if self.shut_since is None:
+                self.shut_since = now
+        elif self.shut_since is not None:
+            self.shut += max(0.0, now - self.shut_since)
+            self.shut_since = None
+
+    def cold(self, now: float) -> float:
+        """Return the seconds it took no requests. Only differences mean something."""
+        if self.serves_at is None and self.shut_since is None:
+            self.shut_since = now
+        return self.shut + (max(0.0, now - self.shut_since) if self.shut_since is not None else 0.0)
 
     @property
     def busy(self) -> bool:

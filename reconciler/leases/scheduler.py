@@ -13,6 +13,7 @@ from reconciler.leases.gates import Claims
 from reconciler.leases.lease import Lease
 from reconciler.leases.page import AGEING_SECONDS, Page, Ticket, rank
 from reconciler.leases.pages import Pages
+from reconciler.leases.record import CUT, FAILED, LEFT, OK, REFUSED, Record
 from reconciler.leases.types import Endpoint, Refusal
 
 #: A model that enters a gate takes along those of its requests whose rank is at most so many seconds behind the
@@ -36,16 +37,18 @@ class Scheduler(Pages):
         self.granted = 0
         self.ended = 0
         self.shut: Refusal | None = None
+        self.record = Record()
         self._ids = itertools.count(1)
 
     # --- granting ---
 
-    def at_once(self, page: Page, priority: int) -> Lease | None:
+    def at_once(self, page: Page, priority: int, owner: str = "") -> Lease | None:
         """Grant a lease to somebody who comes now; None = it has to wait."""
         endpoint = page.serves_at
         if endpoint is None or not self._open_to(page, priority):
             return None
-        lease = self._lease(page, endpoint, priority)
+        lease = self._lease(page, endpoint, priority, owner)
+        self.record.arrived((page.name, lease.since))
         self._activate(page, lease)
         return lease
 
@@ -101,19 +104,24 @@ class Scheduler(Pages):
     def _settle(self, page: Page, ticket: Ticket) -> None:
         endpoint = page.endpoint
         assert endpoint is not None, "only a model that takes requests is looked at"
-        ticket.lease = self._lease(page, endpoint, ticket.priority, ticket.since)
-        self._activate(page, ticket.lease)
+        lease = ticket.lease = self._lease(page, endpoint, ticket.priority, ticket.owner, ticket.since)
+        lease.cold = min(lease.waited, page.cold(lease.since) - ticket.cold_before)
+        self._activate(page, lease)
         ticket.settled.set()
 
-    def _lease(self, page: Page, endpoint: Endpoint, priority: int, since: float | None = None) -> Lease:
+    def _lease(
+        self, page: Page, endpoint: Endpoint, priority: int, owner: str, since: float | None = None
+    ) -> Lease:
         now = self.clock()
         waited = 0.0 if since is None else max(0.0, now - since)
         number = str(next(self._ids))
-        return Lease(number, page.name, endpoint, now, self, waited, run=page.run, priority=priority)
+        return Lease(
+            number, page.name, endpoint, now, self, waited, run=page.run, priority=priority, owner=owner
+        )
 
-    def quiet(self, page: Page, endpoint: Endpoint, priority: int) -> Lease:
+    def quiet(self, page: Page, endpoint: Endpoint, priority: int, owner: str = "") -> Lease:
         """Grant a lease that counts for nothing."""
-        lease = self._lease(page, endpoint, priority)
+        lease = self._lease(page, endpoint, priority, owner)
         page.quiet[lease.id] = lease
         return lease
 
@@ -126,14 +134,20 @@ class Scheduler(Pages):
 
     # --- ending ---
 
-    def end(self, page: Page, lease: Lease) -> None:
-        """A lease is over; nothing happens if it was before."""
+    def end(self, page: Page, lease: Lease, *, left: bool = False) -> None:
+        """A lease is over; nothing happens if it was before. `left`: its holder went before it was done."""
         if page.active.pop(lease.id, None) is None:
             page.quiet.pop(lease.id, None)
             return
         self.ended += 1
+        now = self.clock()
+        outcome = CUT if lease.cut.is_set() else LEFT if left else FAILED if lease.failed else OK
+        waited = lease.waited
+        self.record.ended(
+            (page.name, lease.owner, lease.since - waited, waited, lease.cold, now, outcome, lease.tokens)
+        )
         if lease.run == page.run:
-            page.last_used = self.clock()
+            page.last_used = now
             page.served += 1
             page.answered += not (lease.failed or lease.cut.is_set())
         if not page.active:
@@ -176,6 +190,8 @@ class Scheduler(Pages):
         if lease.id not in page.quiet or page.serves_at is None or not self._open_to(page, lease.priority):
             return False
         del page.quiet[lease.id]
+        lease.since, lease.waited, lease.cold = self.clock(), 0.0, 0.0
+        self.record.arrived((page.name, lease.since))
         self._activate(page, lease)
         return True
 
@@ -184,6 +200,7 @@ class Scheduler(Pages):
     def line_up(self, page: Page, priority: int, owner: str) -> Ticket:
         """Put a request into the queue of a model; it cannot be served now."""
         ticket = Ticket(page, self.clock(), next(self._ids), priority, owner)
+        self.record.arrived((page.name, ticket.since))
         first = page.add(ticket)
         self.queued[page.name] = page
         if page.serves_at is None:
@@ -193,10 +210,11 @@ class Scheduler(Pages):
             self.dispatch()  # it serves nobody; what the others wait for may be this one now
         return ticket
 
-    def withdraw(self, page: Page, ticket: Ticket) -> None:
-        """Take a request out of the queue, if it is still there."""
+    def withdraw(self, page: Page, ticket: Ticket, outcome: str = LEFT) -> None:
+        """Take a request out of the queue, if it is still there; `outcome` is why."""
         if ticket.lease is not None or ticket.refusal is not None:
             return
+        self._ended_waiting(page, ticket, outcome)
         was_first = page.remove(ticket)
         if not page.queue:
             del self.queued[page.name]
@@ -211,6 +229,19 @@ class Scheduler(Pages):
             return
         rows, page.queue = page.queue, []
         for _, ticket in rows:
+            self._ended_waiting(page, ticket, REFUSED + refusal.code)
             ticket.refusal = refusal
             ticket.settled.set()
         self.dispatch()
+
+    def refused(self, page: Page, owner: str, refusal: Refusal) -> None:
+        """Note a request that was not even let into the queue."""
+        now = self.clock()
+        self.record.arrived((page.name, now))
+        self.record.ended((page.name, owner, now, 0.0, 0.0, now, REFUSED + refusal.code, None))
+
+    def _ended_waiting(self, page: Page, ticket: Ticket, outcome: str) -> None:
+        now = self.clock()
+        waited = max(0.0, now - ticket.since)
+        cold = min(waited, page.cold(now) - ticket.cold_before)
+        self.record.ended((page.name, ticket.owner, ticket.since, waited, cold, now, outcome, None))
