@@ -47,7 +47,7 @@ class _Search:
         table = compare(case.manifest, case.world, case.now)
         self.rows = table.rows
         self.row = next((r for r in self.rows if r.name == model), None)
-        block = select(case.manifest, case.world.observation, table, case.now).blocked.get(model)
+        block = select(case.manifest, case.world, table, case.now).blocked.get(model)
         self.reason = block.reason if block is not None else None
         #: Steps that it probably takes: what lacks is usually known.
         self.guess = steps(block.short or 0) if block is not None else 0
@@ -102,9 +102,7 @@ class _Search:
         levels = (MayPreempt.LOWER, MayPreempt.EQUAL)
         now_has = self.row.spec.may_preempt if self.row else MayPreempt.EQUAL
         further = levels[levels.index(now_has) + 1 :] if now_has in levels else levels
-        return self._first(
-            Change(ChangeKind.MAY_PREEMPT, self.model, may_preempt=level) for level in further
-        )
+        return self._first(Change(ChangeKind.MAY_PREEMPT, self.model, may_preempt=level) for level in further)
 
     def _priority(self) -> Iterator[Change]:
         if self.row is None:
@@ -152,7 +150,10 @@ class _Search:
         others = [r for r in self.rows if r is not self.row and (r.instance is not None or r.pinned)]
         others.sort(key=lambda r: (-spare(r), r.name))
         for row in [r for r in (self.row,) if r is not None] + others[:OTHERS_ASKED]:
-            yield from self._least(lambda n, row=row: less(row, n * STEP), spare(row) // STEP)  # type: ignore[misc]
+            yield from self._less_of(row)
+
+    def _less_of(self, row: Row) -> Iterator[Change]:
+        return self._least(lambda n: less(row, n * STEP), spare(row) // STEP)
 
     def _release(self) -> Iterator[Change]:
         held = [r.name for r in self.rows if r.demand.held]

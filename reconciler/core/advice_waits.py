@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from reconciler.core.diff import Row
-from reconciler.core.leaving import TRANSIENT_GRACE, rests_until
-from reconciler.core.room import PATIENCE
+from reconciler.core.leaving import TRANSIENT_GRACE, rests_until, safe_until
+from reconciler.core.select import LONG, PATIENCE
 from reconciler.core.types import Residency
 
 #: Nobody is told to wait for longer than this, in seconds.
@@ -27,12 +27,9 @@ def _of(row: Row, claims: bool, now: float) -> Iterator[tuple[float, str]]:
     instance = row.instance
     if instance is None or not instance.ready or claims:
         return
-    if row.spec.min_resident > 0:
-        until = instance.loaded_at + row.spec.min_resident
-        yield until, f"{row.name} has been loaded for its min_resident, and may be displaced"
-    if instance.returned and row.spec.cooldown > 0:
-        until = instance.loaded_at + row.spec.cooldown
-        yield until, f"{row.name} has been back for its cooldown, and may be displaced"
+    if (safe := safe_until(row.spec, instance)) > instance.loaded_at:
+        key = "min_resident" if safe == instance.loaded_at + row.spec.min_resident else "cooldown"
+        yield safe, f"{row.name} has been loaded for its {key}, and may be displaced"
     if row.busy or row.demand.away:
         return
     if row.spec.idle_ttl is not None:
@@ -48,3 +45,4 @@ def _of_claimant(row: Row, now: float) -> Iterator[tuple[float, str]]:
         yield rested, "its reload_after is over"
     if row.demand.oldest is not None:
         yield row.demand.oldest + PATIENCE, "models in use may be drained for it, having waited so long"
+        yield row.demand.oldest + LONG, "it comes before others that wait, having waited so long"

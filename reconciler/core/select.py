@@ -12,8 +12,8 @@ from typing import Final
 from reconciler.core.diff import Fitness, Row, Table
 from reconciler.core.leaving import rests_until, spared, unstartable
 from reconciler.core.pressure import Level
+from reconciler.core.prewarm import Advance
 from reconciler.core.room import PATIENCE as PATIENCE
-from reconciler.core.room import Room
 from reconciler.core.selection import Block, Coming, Selection
 from reconciler.core.shares import own
 from reconciler.core.types import Manifest, Policy, Reason, World
@@ -32,7 +32,7 @@ def select(manifest: Manifest, world: World, table: Table, now: float) -> Select
     return _Selector(manifest, world, table, now).run()
 
 
-class _Selector(Room):
+class _Selector(Advance):
     """One pass over the table."""
 
     def run(self) -> Selection:
@@ -41,6 +41,8 @@ class _Selector(Room):
         for row in self._claimants():
             self._claim(row)
         self._look_ahead()
+        if (ahead := self.ahead()) is not None:
+            self._load(*ahead, reason=Reason.PREWARM)
         self.out.holders = self._holders()
         while self.removals:
             self.out.leftovers.append(self._remove_next())
@@ -210,11 +212,12 @@ class _Selector(Room):
         elif self.least_blocked is None or needs_room < self.least_blocked:
             self.least_blocked = needs_room
 
-    def _load(self, row: Row, displaced: list[Row], kept: int = 0) -> None:
+    def _load(self, row: Row, displaced: list[Row], kept: int = 0, reason: Reason | None = None) -> None:
         before = []
         while self.removals and self._lack(row, (self.free or 0) - kept, self.here) > 0:
             before.append(self._remove_next())
-        before += [self._take(victim, Reason.MAKE_ROOM, row) for victim in displaced]
+        why = Reason.LESS_LIKELY if reason is Reason.PREWARM else Reason.MAKE_ROOM
+        before += [self._take(victim, why, row) for victim in displaced]
         if self._replaced(row):
             aged = row.fitness is not Fitness.DRIFTED
             before.append(self._take(row, Reason.RESTART_DUE if aged else Reason.DRIFTED))
@@ -227,7 +230,9 @@ class _Selector(Room):
         self.free = (self.free or 0) - keeps
         self.coming_bytes += keeps
         wakes = woken.instance if woken is not None else None
-        self.out.coming.append(Coming(row, max(0, need - has), keeps, _load_reason(row), before, wakes))
+        self.out.coming.append(
+            Coming(row, max(0, need - has), keeps, reason or _load_reason(row), before, wakes)
+        )
 
     def _look_ahead(self) -> None:
         """Say of cold models what a request for them would be told, before there is one."""

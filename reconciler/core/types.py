@@ -312,6 +312,8 @@ class Prewarms:
     begun: tuple[float, ...] = ()
     #: Models not loaded in advance before then, because it was in vain; sorted by name.
     until: tuple[tuple[str, float], ...] = ()
+    #: How often in a row that was so; sorted by name.
+    vain: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,77 @@
+"""Advice: why a model is loaded or not, who would go for it, and what would make it fit.
+
+All of it is found by planning worlds that differ in one thing. It takes some dozens of plans, and is worked out only
+for those who ask.
+"""
+
+from itertools import takewhile
+
+from reconciler.core.advice_cases import Case, asked, loads
+from reconciler.core.advice_changes import changes
+from reconciler.core.advice_rivals import rivals
+from reconciler.core.advice_types import Advice, Change, Worth
+from reconciler.core.diff import compare
+from reconciler.core.room import Room
+from reconciler.core.types import Evict, Load, Manifest, Outcome, Plan, World
+from reconciler.core.value import load_seconds, value
+
+
+def advise(manifest: Manifest, world: World, model: str, now: float) -> Advice:
+    """Return all that can be said of one model. Raises KeyError for a name that no plan has a verdict on."""
+    case = Case(manifest, world, now)
+    verdict = case.plan().verdict(model)
+    if verdict is None:
+        raise KeyError(model)
+    row = case.row(model)
+    if row is None:
+        return Advice(model, verdict, None, fits=True)
+    made = asked(case, model).plan()
+    stands = row.instance is not None and verdict.outcome is Outcome.KEEP
+    fits = stands or loads(made, model)
+    return Advice(
+        model=model,
+        verdict=verdict,
+        worth=worth(case, model),
+        fits=fits,
+        goes=() if stands or not fits else _before(made, model),
+        changes=() if fits else tuple(changes(case, model)),
+        rivalries=tuple(r for r in rivals(manifest, world, now, waiting=True) if model in r.models),
+    )
+
+
+def _before(made: Plan, model: str) -> tuple[Evict, ...]:
+    """Return who leaves before a model is loaded, whether or not for its sake."""
+    ahead = takewhile(lambda step: not (isinstance(step, Load) and step.model == model), made.steps)
+    return tuple(step for step in ahead if isinstance(step, Evict))
+
+
+def worth(case: Case, model: str) -> Worth:
+    """Return what a model of the manifest is worth in memory now. Raises KeyError for another name."""
+    table = compare(case.manifest, case.world, case.now)
+    row = next((r for r in table.rows if r.name == model), None)
+    if row is None:
+        raise KeyError(model)
+    room = Room(case.manifest, case.world, table, case.now)
+    order = list(room.victims)
+    returns = room.chances.get(model)
+    return Worth(
+        seconds=value(row, returns, case.now),
+        load_seconds=load_seconds(row.entry, row.size or row.charge),
+        returns=returns,
+        rank=order.index(model) + 1 if model in order else None,
+        of=len(order),
+    )
+
+
+def hints(manifest: Manifest, world: World, made: Plan, now: float, most: int) -> list[tuple[str, Change]]:
+    """Return of the first `most` models that somebody waits for in vain what would help with the least effort."""
+    waited = {d.model for d in world.observation.demands if d.waiting or d.wanted}
+    found: list[tuple[str, Change]] = []
+    for verdict in made.verdicts:
+        if len(found) >= most:
+            break
+        if verdict.outcome is Outcome.BLOCKED and verdict.model in waited:
+            first = next(changes(Case(manifest, world, now), verdict.model), None)
+            if first is not None:
+                found.append((verdict.model, first))
+    return found

@@ -1,0 +1,161 @@
+"""Models that are used at once and can never stand in memory together: no rule of who gives way helps them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import Final
+
+from reconciler.core import book
+from reconciler.core.advice_cases import Case, changed
+from reconciler.core.advice_changes import less
+from reconciler.core.advice_sizes import STEP, smallest, spare, steps
+from reconciler.core.advice_types import Change, ChangeKind, Rivalry
+from reconciler.core.diff import Row, compare
+from reconciler.core.reach import Pinned
+from reconciler.core.swaps import WINDOW, recent, taking_turns
+from reconciler.core.types import Instance, Manifest, ModelSpec, Residency, World
+
+#: More of them than these are not told at once.
+MOST: Final = 3
+#: Groups of more models than this are not looked into: so many do not take turns by chance.
+GROUP: Final = 12
+
+Names = tuple[str, ...]
+
+
+def rivals(manifest: Manifest, world: World, now: float, *, waiting: bool = False) -> tuple[Rivalry, ...]:
+    """Return those who take turns in the memory and could never share it, the most often first; `MOST` at most.
+
+    With `waiting` also those of whom one was in use in the last ten minutes while the other is waited for, before
+    either has gone for the other.
+    """
+    groups = taking_turns(world.swaps, now)
+    if not groups and not (waiting and any(d.waiting or d.wanted for d in world.observation.demands)):
+        return ()
+    case = Case(manifest, world, now)
+    rows = {r.name: r for r in compare(manifest, world, now).rows if r.size is not None}
+    swaps = recent(world.swaps, now)
+    turns = Counter(tuple(sorted((s.victim, s.for_model))) for s in swaps)
+    found: set[Names] = set()
+    for group in groups:
+        found.update(_apart(case, tuple(n for n in group if n in rows and not rows[n].pinned), turns))
+    if waiting:
+        found.update(_waiting(case, rows, now))
+    ordered = sorted(found, key=lambda names: (-turns[names], names))
+    return tuple(_rivalry(case, names, rows) for names in ordered[:MOST])
+
+
+def _apart(case: Case, group: Names, turns: Mapping[Names, int]) -> Iterator[Names]:
+    """Yield the pairs of a group that went for each other and cannot stand together, else the fewest that cannot."""
+    group = group[:GROUP]
+    pairs = [pair for pair in combinations(group, 2) if pair in turns and _never(case, pair)]
+    yield from pairs
+    if pairs or len(group) < 3 or not _never(case, group):
+        return
+    for name in group:
+        fewer = tuple(n for n in group if n != name)
+        if len(fewer) > 1 and _never(case, fewer):
+            group = fewer
+    yield group
+
+
+def _waiting(case: Case, rows: Mapping[str, Row], now: float) -> Iterator[Names]:
+    """Yield the pairs of a model somebody waits for and one in memory that was used lately."""
+    waits = [r for r in rows.values() if r.instance is None and (r.demand.waiting or r.demand.wanted)]
+    used = [
+        r
+        for r in rows.values()
+        if not r.pinned
+        and r.instance is not None
+        and (r.busy or (r.instance.served > 0 and now - r.instance.last_used <= WINDOW))
+    ]
+    for one in (r for r in waits if not r.pinned):
+        for other in used:
+            pair = (min(one.name, other.name), max(one.name, other.name))
+            if _never(case, pair):
+                yield pair
+
+
+def _never(case: Case, names: Names) -> bool:
+    """Return whether models cannot stand together that could each stand alone, beside the pinned ones."""
+    return lack(case, names) > 0 and all(lack(case, (name,)) <= 0 for name in names)
+
+
+def lack(case: Case, names: Names) -> int:
+    """Return the bytes that models lack to be loaded one after the other, with only the pinned ones there besides.
+
+    They are loaded in the order that takes least room, and as if no other program held any memory: not above 0 = they
+    can stand together.
+    """
+    manifest, seen = case.manifest, case.world.observation
+    rows = {r.name: r for r in compare(manifest, case.world, case.now).rows}
+    order = sorted(names, key=lambda n: ((rows[n].size or 0) - (rows[n].need or 0), n))
+    budget = book.budget(manifest, seen.memory)
+    there = tuple(_pinned_there(case, rows.values(), budget))
+    worst = 0
+    for count, name in enumerate(order):
+        before = order[:count]
+        specs = tuple(_pinned(m) if m.name in before else m for m in manifest.models)
+        stand = (*there, *(_standing(rows[n]) for n in before))
+        world = replace(case.world, observation=replace(seen, instances=stand))
+        table = compare(replace(manifest, models=specs), world, case.now)
+        row = next(r for r in table.rows if r.name == name)
+        worst = max(worst, Pinned(table, budget, case.now).short(row))
+    return worst
+
+
+def _pinned_there(case: Case, rows: Iterable[Row], budget: int | None) -> Iterator[Instance]:
+    """Yield the processes of the pinned models: those that run, and those that will."""
+    reach = Pinned(compare(case.manifest, case.world, case.now), budget, case.now)
+    for row in rows:
+        if row.pinned and row.instance is not None:
+            yield row.instance
+        elif row.pinned and reach.short(row) <= 0:
+            yield _standing(row)
+
+
+def _pinned(spec: ModelSpec) -> ModelSpec:
+    return replace(spec, residency=Residency.PINNED)
+
+
+def _standing(row: Row) -> Instance:
+    """Return the process that a model would have once it is loaded."""
+    weights = row.preflight.weights if row.preflight is not None else ""
+    digest, size = row.spec.digest, row.size or 0
+    return Instance(row.name, digest, 0, 0, 0, True, size, 0, 0.0, 0.0, weights=weights)
+
+
+def _rivalry(case: Case, names: Names, rows: Mapping[str, Row]) -> Rivalry:
+    """Return what models lack that cannot stand together, and what would let them."""
+    return Rivalry(names, lack(case, names), tuple(_changes(case, names, rows)))
+
+
+def _changes(case: Case, names: Names, rows: Mapping[str, Row]) -> Iterator[Change]:
+    """Yield less context of one of them, of whom can best do without it first; and more memory, if there is any."""
+    guess = steps(lack(case, names))
+
+    def fewest(make: Callable[[int], Change], most: int) -> int | None:
+        return smallest(lambda n: lack(changed(case, make(n)), names) <= 0, most, guess)
+
+    found = []
+    for name in names:
+        row, most = rows[name], spare(rows[name]) // STEP
+        count = fewest(partial(_less_steps, row), most)
+        if count is not None:
+            found.append((count / most, _less_steps(row, count)))
+    yield from (change for _, change in sorted(found, key=lambda f: (f[0], f[1].model or "")))
+    stated, there = case.manifest.memory, case.world.observation.memory.total
+    if stated is not None and there is not None and there > stated:
+        more = fewest(_more, (there - stated) // STEP)
+        if more is not None:
+            yield _more(more)
+
+
+def _less_steps(row: Row, count: int) -> Change:
+    return less(row, count * STEP)
+
+
+def _more(count: int) -> Change:
+    return Change(ChangeKind.MEMORY, bytes=count * STEP)

@@ -1,0 +1,139 @@
+"""What is loaded before anybody asks: the model whose next use is expected soon enough, if that costs nobody anything.
+
+Of all that could be in memory, models in use apart, the set of most value is worked out; one step is made towards it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from reconciler.core.cheapest import cheapest
+from reconciler.core.diff import Row, Table
+from reconciler.core.knapsack import most
+from reconciler.core.leaving import rests_until, unstartable
+from reconciler.core.pressure import Level
+from reconciler.core.room import Room
+from reconciler.core.types import Demand, Load, Manifest, Prewarm, Reason, Residency, World
+from reconciler.core.value import load_seconds, value
+from reconciler.core.victims import may_displace
+
+#: Seconds between two of them at least, and seconds after its last use during which a model is taken as in use.
+PACE: Final = 60.0
+RECENT: Final = 60.0
+#: What is gained must be more than this share of what the load takes, after what is given up was counted so many
+#: times: estimates err, and a load is never free.
+LEAST: Final = 0.05
+CAUTION: Final = 1.5
+
+
+class Advance(Room):
+    """A room in which models may be loaded in advance."""
+
+    def __init__(self, manifest: Manifest, world: World, table: Table, now: float) -> None:
+        super().__init__(manifest, world, table, now)
+        self.prewarm = manifest.prewarm if manifest.prewarm_per_hour > 0 else Prewarm.OFF
+        self._per_hour = manifest.prewarm_per_hour
+        self._prewarms = world.prewarms
+
+    def ahead(self) -> tuple[Row, list[Row], int] | None:
+        """Return a model to load in advance, the models that go for it, and the bytes kept free; None = there is none.
+
+        To be asked when all else is decided.
+        """
+        if not self._at_leisure():
+            return None
+        candidates = {row.name: self._worth(row) for row in self.table.rows if self._may_come(row)}
+        candidates = {name: worth for name, worth in candidates.items() if worth > 0.0}
+        if not candidates:
+            return None
+        rows = [row for row in self.table.rows if row.name in candidates]
+        if self.prewarm is Prewarm.FULL:
+            return self._in_place_of_others(rows, candidates)
+        return self._into_free_memory(rows, candidates)
+
+    def _at_leisure(self) -> bool:
+        """Whether nothing else is to be done, nobody waits, and the last one was long enough ago."""
+        if self.prewarm is Prewarm.OFF or self.free is None or self.held_up or self.loading:
+            return False
+        if self.out.relief or self.out.coming or self.removals or self.pressure.level >= Level.SOFT:
+            return False
+        begun = self._prewarms.begun
+        if begun and (
+            self.now - begun[-1] < PACE or sum(self.now - b < 3600.0 for b in begun) >= self._per_hour
+        ):
+            return False
+        return not any(waits(row.demand) for row in self.table.rows)
+
+    def _may_come(self, row: Row) -> bool:
+        if row.instance is not None or row.sleeper is not None or row.name not in self.chances:
+            return False
+        if row.demand.dismissed or row.spec.residency is Residency.TRANSIENT:
+            return False
+        if dict(self._prewarms.until).get(row.name, 0.0) > self.now or rests_until(row, self.now) is not None:
+            return False
+        return unstartable(row, self.now) is None and self.pinned.short(row) <= 0
+
+    def _worth(self, row: Row) -> float:
+        """Return the seconds that loading a model in advance spares, above what it must spare at least."""
+        return value(row, self.chances[row.name], self.now) - LEAST * load_seconds(row.entry, row.size)
+
+    def _into_free_memory(
+        self, rows: list[Row], worth: dict[str, float]
+    ) -> tuple[Row, list[Row], int] | None:
+        room = (self.free or 0) - self.kept_for_demand
+        fitting = [row for row in rows if self._lack(row, room, self.staying) <= 0]
+        chosen = most([(worth[r.name], r.need or 0, r.name) for r in fitting], room)
+        best = max((r for r in fitting if r.name in chosen), key=lambda r: worth[r.name], default=None)
+        return None if best is None else (best, [], self.kept_for_demand)
+
+    def _in_place_of_others(
+        self, rows: list[Row], worth: dict[str, float]
+    ) -> tuple[Row, list[Row], int] | None:
+        room = (self.free or 0) - self.kept_for_demand
+        movable = [row for row in self.victims.values() if self._may_go(row)]
+        items = [(worth[r.name], r.need or 0, r.name) for r in rows]
+        items += [(r.loss, r.charge or 0, r.name) for r in movable]
+        chosen = most(items, room + sum(r.charge or 0 for r in movable))
+        best: tuple[float, Row, list[Row]] | None = None
+        for row in rows:
+            if row.name not in chosen:
+                continue
+            dropped = self._dropped(row, room, (r for r in movable if r.name not in chosen))
+            if dropped is None:
+                continue
+            gain = worth[row.name] - CAUTION * sum(r.loss for r in dropped)
+            if gain > 0.0 and (best is None or gain > best[0]):
+                best = (gain, row, dropped)
+        return None if best is None else (best[1], best[2], self.kept_for_demand)
+
+    def _dropped(self, row: Row, room: int, others: Iterable[Row]) -> list[Row] | None:
+        """Return the models that would go for `row`; None = those that may are not enough."""
+        short = self._lack(row, room, self.staying)
+        if short <= 0:
+            return []
+        return cheapest((r for r in others if may_displace(row, r.spec.priority)), short, self.staying)
+
+    def _may_go(self, row: Row) -> bool:
+        """Whether a model may make way for one that nobody waits for yet."""
+        if row.busy or row.asleep or row.pinned or row.wanted or row.instance is None or self.sharing:
+            return False
+        return self.now - row.instance.last_used >= RECENT and self._has_stayed(row)
+
+
+def waits(demand: Demand) -> bool:
+    """Return whether somebody waits, for a model or at its door, or a person asked for it."""
+    return demand.waiting > 0 or demand.wanted or demand.gated > 0
+
+
+def broken_off(action: Load, world: World) -> bool:
+    """Return whether a load in advance is broken off: somebody waits for another model that is not in memory."""
+    if action.reason is not Reason.PREWARM:
+        return False
+    return any(d.model != action.model and (d.waiting > 0 or d.wanted) for d in world.observation.demands)
+
+
+def next_look(manifest: Manifest, world: World, now: float) -> float | None:
+    """Return when a model may next be loaded in advance, as far as time alone decides; None = never."""
+    if manifest.prewarm is Prewarm.OFF or manifest.prewarm_per_hour <= 0:
+        return None
+    last = world.prewarms.begun[-1] if world.prewarms.begun else -PACE
+    return max(last + PACE, now + PACE / 2)
