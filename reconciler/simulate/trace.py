@@ -14,19 +14,21 @@ class Trace:
     """
 
     #: Seconds since a local midnight (any day's): what time of the day it is matters.
-    at: array[float] = field(default_factory=lambda: array("d"))
+    at: "array[float]" = field(default_factory=lambda: array("d"))
     #: Which of `models` and of `clients` it is.
-    model: array[int] = field(default_factory=lambda: array("I"))
-    client: array[int] = field(default_factory=lambda: array("I"))
-    prompt_tokens: array[int] = field(default_factory=lambda: array("I"))
-    output_tokens: array[int] = field(default_factory=lambda: array("I"))
+    model: "array[int]" = field(default_factory=lambda: array("I"))
+    client: "array[int]" = field(default_factory=lambda: array("I"))
+    prompt_tokens: "array[int]" = field(default_factory=lambda: array("I"))
+    output_tokens: "array[int]" = field(default_factory=lambda: array("I"))
     #: Seconds after the answer to the request before; nan = it comes at its time, whatever became of that one.
-    think: array[float] = field(default_factory=lambda: array("d"))
+    think: "array[float]" = field(default_factory=lambda: array("d"))
     #: Seconds it takes once it is served; nan = to be worked out from its tokens.
-    seconds: array[float] = field(default_factory=lambda: array("d"))
+    seconds: "array[float]" = field(default_factory=lambda: array("d"))
     #: Names by number.
     models: list[str] = field(default_factory=list)
     clients: list[str] = field(default_factory=list)
+    #: Sentences on how it was read, for people: what was sorted, left out, or taken for something.
+    notes: list[str] = field(default_factory=list, compare=False)
 
     def __len__(self) -> int:
         return len(self.at)
