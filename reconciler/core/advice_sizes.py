@@ -14,6 +14,8 @@ STEP: Final = 1 << 20
 CONTEXT_KEPT: Final = 1 / 8
 #: And where its context is not known, this share of all it takes.
 SIZE_KEPT: Final = 1 / 2
+#: Of the most that there could be, these parts are tried.
+PARTS: Final = (8, 4, 2, 1)
 
 
 def steps(count: int) -> int:
@@ -22,20 +24,21 @@ def steps(count: int) -> int:
 
 
 def smallest(works: Callable[[int], bool], most: int, guess: int) -> int | None:
-    """Return a number from 1 to `most` that works while the next lower one does not, or None if `most` does not.
+    """Return a number from 1 to `most` that works while the next lower one does not, or None if none was found.
 
-    0 is known not to work; `guess` is tried first, and is usually the answer.
+    0 is known not to work; `guess` is tried first, and is usually the answer. What works need not stop to work only
+    downwards: with more room another model may come first. So some numbers between are tried before `most`.
     """
-    low, high = 0, most
-    if 0 < guess <= most:
-        if works(guess):
-            if guess == 1 or not works(guess - 1):
-                return guess
-            high = guess - 1
-        else:
-            low = guess
-    if high == most and (most <= low or not works(most)):
+    low = 0
+    probes = sorted({guess, *(-(-most // part) for part in PARTS)})
+    for high in (p for p in probes if 0 < p <= most):
+        if works(high):
+            break
+        low = high
+    else:
         return None
+    if high == guess and (guess == 1 or not works(guess - 1)):
+        return guess
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if works(middle) else (middle, high)

@@ -5,6 +5,7 @@ from typing import Final
 
 from reconciler.core.diff import Row
 from reconciler.core.leaving import TRANSIENT_GRACE, rests_until, safe_until
+from reconciler.core.restarts import next_restart
 from reconciler.core.select import LONG, PATIENCE
 from reconciler.core.types import Residency
 
@@ -22,8 +23,8 @@ def moments(rows: list[Row], claimant: str, now: float) -> list[tuple[float, str
 
 
 def _of(row: Row, claims: bool, now: float) -> Iterator[tuple[float, str]]:
-    if claims:
-        yield from _of_claimant(row, now)
+    if row.wanted:
+        yield from _of_claimant(row, "it" if claims else row.name, now)
     instance = row.instance
     if instance is None or not instance.ready or claims:
         return
@@ -36,13 +37,16 @@ def _of(row: Row, claims: bool, now: float) -> Iterator[tuple[float, str]]:
         yield instance.last_used + row.spec.idle_ttl, f"{row.name} has been idle for its idle_ttl, and leaves"
     if row.spec.residency is Residency.TRANSIENT:
         yield instance.last_used + TRANSIENT_GRACE, f"{row.name} is transient, and leaves"
+    if (restart := next_restart(row.spec, instance)) is not None:
+        yield restart, f"{row.name} has run as long as its restart allows, and is replaced"
 
 
-def _of_claimant(row: Row, now: float) -> Iterator[tuple[float, str]]:
+def _of_claimant(row: Row, name: str, now: float) -> Iterator[tuple[float, str]]:
+    """Yield when more is done for one that is wanted: for others, too, room is made that may be enough for two."""
     if row.entry is not None and row.entry.retry_at is not None:
-        yield row.entry.retry_at, "its next try is due"
+        yield row.entry.retry_at, f"the next try of {row.name} is due"
     if (rested := rests_until(row, now)) is not None:
-        yield rested, "its reload_after is over"
-    if row.demand.oldest is not None:
-        yield row.demand.oldest + PATIENCE, "models in use may be drained for it, having waited so long"
-        yield row.demand.oldest + LONG, "it comes before others that wait, having waited so long"
+        yield rested, f"the reload_after of {row.name} is over"
+    if row.demand.waiting and row.demand.oldest is not None:
+        yield row.demand.oldest + PATIENCE, f"{name} has waited so long that models in use are drained for it"
+        yield row.demand.oldest + LONG, f"{name} has waited so long that it comes before others"
