@@ -1,0 +1,79 @@
+"""What the single slot did, and what came of it: who was wanted again, and what was loaded in advance for nothing."""
+
+from dataclasses import replace
+
+from reconciler.core import prewarms as core_prewarms
+from reconciler.core.types import Evict, Load, Prewarms, Reason, Step
+from reconciler.simulate.clock import Clock
+from reconciler.simulate.result import Action
+
+
+class Log:
+    """Actions in order of their beginning."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.actions: list[Action] = []
+        self._step: Step | None = None
+        self._began = 0.0
+        #: Of each model that went, and of each that was loaded in advance and not used yet, the place in `actions`.
+        self._gone: dict[str, int] = {}
+        self._ahead: dict[str, int] = {}
+        self._prewarms = Prewarms()
+
+    def begins(self, step: Step) -> None:
+        """A step was begun."""
+        self._step, self._began = step, self._clock.now
+        if step.reason is Reason.PREWARM:
+            self._prewarms = core_prewarms.begun(self._prewarms, self._clock.now)
+
+    def ends(self, *, aborted: bool = False) -> None:
+        """The step in flight is over."""
+        step = self._step
+        assert step is not None, "no step is in flight"
+        kind = "load" if isinstance(step, Load) else "evict"
+        for_model = step.for_model or "" if isinstance(step, Evict) else ""
+        self.actions.append(
+            Action(
+                kind,
+                step.model,
+                step.reason,
+                self._began,
+                self._clock.now,
+                for_model=for_model,
+                aborted=aborted,
+            )
+        )
+        if aborted:
+            return
+        place = len(self.actions) - 1
+        if kind == "evict":
+            self._gone[step.model] = place
+            if self._ahead.pop(step.model, None) is not None:
+                self._prewarms = core_prewarms.in_vain(self._prewarms, step.model, self._clock.now)
+        elif step.reason is Reason.PREWARM:
+            self._ahead[step.model] = place
+
+    def came(self, row: int, model: str, cold: bool) -> None:
+        """A request came; `cold` = its model took no requests."""
+        if cold:
+            self._gone_wanted(model)
+        elif self._ahead and (place := self._ahead.pop(model, None)) is not None:
+            action = self.actions[place]
+            self.actions[place] = replace(action, used_after=self._clock.now - action.ended)
+            self._prewarms = core_prewarms.used(self._prewarms, model)
+            self._gone.pop(model, None)
+
+    def _gone_wanted(self, model: str) -> None:
+        place = self._gone.pop(model, None)
+        if place is not None:
+            action = self.actions[place]
+            self.actions[place] = replace(action, wanted_after=max(0.0, self._clock.now - action.ended))
+
+    def prewarms(self, now: float) -> Prewarms:
+        """Return what is known of loads in advance; one that nobody uses for long was in vain."""
+        for model, place in sorted(self._ahead.items()):
+            if now - self.actions[place].ended >= core_prewarms.VAIN_AFTER:
+                del self._ahead[model]
+                self._prewarms = core_prewarms.in_vain(self._prewarms, model, now)
+        return self._prewarms
