@@ -15,6 +15,7 @@ from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.doctor_shapes import DoctorDocument
 from reconciler.render.measure_shapes import MeasureDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
+from reconciler.render.simulate_shapes import SimulateDocument
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 ID_BASE: Final = "urn:reconciler:schemas"
@@ -47,6 +48,11 @@ def measure_schema() -> dict[str, Any]:
     return _schema(MeasureDocument, "measure.v1.json", "A measurement by reconcile")
 
 
+def simulate_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile simulate --json` prints."""
+    return _schema(SimulateDocument, "simulate.v1.json", "A simulation by reconcile")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
@@ -54,6 +60,7 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "budget": budget_schema,
     "measure": measure_schema,
     "doctor": doctor_schema,
+    "simulate": simulate_schema,
 }
 
 
