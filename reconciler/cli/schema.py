@@ -9,7 +9,7 @@ from reconciler.cli.output import say_json
 
 def schema(
     which: Annotated[
-        Literal["manifest", "plan", "status", "budget", "measure", "doctor", "simulate"],
+        Literal["manifest", "plan", "status", "budget", "measure", "doctor", "events", "history", "requests", "simulate"],
         Parameter(help="Which document it describes."),
     ] = "manifest",
     /,

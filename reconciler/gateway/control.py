@@ -13,6 +13,7 @@ from reconciler.core.machine import Halted
 from reconciler.core.types import Residency
 from reconciler.gateway.access.guard import started
 from reconciler.gateway.errors import ApiError
+from reconciler.gateway.history import Past
 from reconciler.gateway.holds import Holds
 from reconciler.gateway.naming import nowhere, resolve, unknown
 from reconciler.gateway.openapi.endpoint import openapi
@@ -52,6 +53,7 @@ class Control:
             Route("/api/v1/models/{name:path}/forget", self.forget, methods=["POST"]),
             Route("/api/v1/stop", self.stop, methods=["POST"]),
             *Holds(self.book, self.board, self.clock).routes(),
+            *Past(self.board).routes(),
         ]
 
     @property

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.doctor_shapes import DoctorDocument
+from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
 from reconciler.render.measure_shapes import MeasureDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 from reconciler.render.simulate_shapes import SimulateDocument
@@ -48,6 +49,21 @@ def measure_schema() -> dict[str, Any]:
     return _schema(MeasureDocument, "measure.v1.json", "A measurement by reconcile")
 
 
+def events_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile events --json` prints."""
+    return _schema(EventsDocument, "events.v1.json", "Events of reconcile")
+
+
+def requests_schema() -> dict[str, Any]:
+    """Return the schema of the document that GET /api/v1/requests answers."""
+    return _schema(RequestListDocument, "requests.v1.json", "Single requests, as reconcile remembers them")
+
+
+def history_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile history --json` prints."""
+    return _schema(HistoryDocument, "history.v1.json", "The history of models, as reconcile remembers it")
+
+
 def simulate_schema() -> dict[str, Any]:
     """Return the schema of the document that `reconcile simulate --json` prints."""
     return _schema(SimulateDocument, "simulate.v1.json", "A simulation by reconcile")
@@ -61,6 +77,9 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "measure": measure_schema,
     "doctor": doctor_schema,
     "simulate": simulate_schema,
+    "events": events_schema,
+    "requests": requests_schema,
+    "history": history_schema,
 }
 
 

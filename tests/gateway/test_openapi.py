@@ -2,8 +2,10 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
@@ -17,6 +19,7 @@ from schemathesis.specs.openapi import checks
 from starlette.routing import Route
 
 from gateway_rig import VIEWS, Rig, rig, snapshot
+from history_samples import filled
 from reconciler.board import Board
 from reconciler.core.types import ModelSpec
 from reconciler.gateway.control import Control
@@ -27,6 +30,8 @@ from reconciler.gateway.surface import SURFACE
 from reconciler.gateway.views import standard_views
 from reconciler.leases import LeaseBook, QueueLimits
 from reconciler.manifest.applied import RequestLimits
+from reconciler.store import AsyncStore
+from reconciler.store.paths import DATABASE
 
 JSON = dict[str, Any]
 #: Generated requests to each operation; each is sent again with something wrong in it.
@@ -179,6 +184,16 @@ def fuzz(schema: JSON, url: str) -> int:
     return count[0]
 
 
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[AsyncStore]:
+    """Open a ledger for a while."""
+    store = await AsyncStore.open(path)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 def everything(r: Rig) -> None:
     """Publish one model that answers and one name for it; documents are the real ones."""
     limits = RequestLimits(queue=QueueLimits(timeout=0.2))
@@ -186,9 +201,10 @@ def everything(r: Rig) -> None:
 
 
 @pytest.mark.anyio
-async def test_generated_requests_never_break_it() -> None:
-    async with rig(views=standard_views()) as r:
+async def test_generated_requests_never_break_it(tmp_path: Path) -> None:
+    async with rig(views=standard_views()) as r, opened(filled(tmp_path / DATABASE)) as store:
         everything(r)
+        r.board.ask = store.ask
         r.open(r.engine())
         asked = await anyio.to_thread.run_sync(partial(fuzz, narrowed(), f"http://127.0.0.1:{r.port}"))
         await r.idle()

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any, Final
 
-from reconciler.gateway.openapi import control, data, raw, refusals, shapes
+from reconciler.gateway.openapi import control, data, past, raw, refusals, shapes
 from reconciler.gateway.openapi.hoist import hoisted
 from reconciler.render import schemas
 
@@ -27,6 +27,7 @@ TAGS: Final = (
         "name": "control",
         "description": "What the loop sees and does, and the few things it can be asked for.",
     },
+    {"name": "past", "description": "What happened, from the ledger."},
     {"name": "leases", "description": "Keeping a model in memory for work that does not pass the gateway."},
     {"name": "raw", "description": "An engine's own paths, byte for byte."},
 )
@@ -39,6 +40,9 @@ DOCUMENTS: Final = {
     "Status": schemas.status_schema,
     "Plan": schemas.plan_schema,
     "Budget": schemas.budget_schema,
+    "Events": schemas.events_schema,
+    "RequestList": schemas.requests_schema,
+    "History": schemas.history_schema,
 }
 
 
@@ -54,7 +58,7 @@ def document() -> dict[str, Any]:
         "tags": list(TAGS),
         # A key is only asked for where the manifest has some.
         "security": [{}, {"bearer": []}, {"key": []}],
-        "paths": data.paths() | control.paths() | raw.paths(),
+        "paths": data.paths() | control.paths() | past.paths() | raw.paths(),
         "components": {
             "schemas": shapes.schemas() | refusals.schemas() | found,
             "responses": refusals.responses(),
