@@ -79,5 +79,5 @@ def write_trace(trace: Trace, path: Path) -> None:
         binary: io.BufferedWriter | gzip.GzipFile = opened.enter_context(path.open("wb"))
         if names[-1:] == [".gz"]:
             # No name and no time in it: the same trace is the same file.
-            binary = opened.enter_context(gzip.GzipFile("", "wb", fileobj=binary, mtime=0))
+            binary = opened.enter_context(gzip.GzipFile("", "wb", 6, binary, mtime=0))
         write(trace, opened.enter_context(io.TextIOWrapper(binary, "utf-8", newline="")))
