@@ -1,7 +1,7 @@
 """From what happened to figures."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import isnan
 
 from reconciler.simulate.crowd import SERVED, Crowd
@@ -9,6 +9,7 @@ from reconciler.simulate.desk import Desk
 from reconciler.simulate.layout import Layout
 from reconciler.simulate.log import Log
 from reconciler.simulate.result import Result, Waits
+from reconciler.simulate.stretches import stretches
 from reconciler.simulate.trace import Trace
 
 
@@ -18,8 +19,10 @@ def tally(layout: Layout, trace: Trace, crowd: Crowd, desk: Desk, log: Log) -> R
     desk.close(ended)
     models: dict[str, list[int]] = {}
     clients: dict[str, list[int]] = {}
+    # Under the name of the model, whichever of its names they used.
+    names = [layout.routes.get(name, name) for name in trace.models]
     for row in range(len(trace)):
-        models.setdefault(trace.models[trace.model[row]], []).append(row)
+        models.setdefault(names[trace.model[row]], []).append(row)
         clients.setdefault(trace.clients[trace.client[row]], []).append(row)
     return Result(
         name=layout.name,
@@ -39,7 +42,13 @@ def tally(layout: Layout, trace: Trace, crowd: Crowd, desk: Desk, log: Log) -> R
         sizes=desk.sizes,
         load_seconds=sum(a.ended - a.began for a in log.actions if a.kind == "load"),
         evict_seconds=sum(a.ended - a.began for a in log.actions if a.kind == "evict"),
+        waiting={name: stretches(_colds(crowd, rows)) for name, rows in sorted(models.items())},
     )
+
+
+def _colds(crowd: Crowd, rows: Iterable[int]) -> Iterator[tuple[float, float]]:
+    """Yield from when until when each request waited for a model that took none."""
+    return ((crowd.came[row], crowd.came[row] + crowd.cold[row]) for row in rows if crowd.cold[row] > 0)
 
 
 def desk_end(crowd: Crowd) -> float:
