@@ -125,10 +125,11 @@ def waits(demand: Demand) -> bool:
 
 
 def broken_off(action: Load, world: World) -> bool:
-    """Return whether a load in advance is broken off: somebody waits for another model that is not in memory."""
+    """Return whether a load in advance is broken off: somebody waits for another model, and nobody for this one."""
     if action.reason is not Reason.PREWARM:
         return False
-    return any(d.model != action.model and (d.waiting > 0 or d.wanted) for d in world.observation.demands)
+    asked = {d.model for d in world.observation.demands if d.waiting > 0 or d.wanted}
+    return bool(asked) and action.model not in asked
 
 
 def next_look(manifest: Manifest, world: World, now: float) -> float | None:

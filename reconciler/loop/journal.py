@@ -9,7 +9,7 @@ import structlog
 
 from reconciler.core import book
 from reconciler.core.types import Evict, Load, Outcome, Plan, Reason, Step, World
-from reconciler.core.words import size
+from reconciler.core.words import size, span
 from reconciler.leases import Hold
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
@@ -167,6 +167,18 @@ class Journal:
         """A step was begun and not finished, and nothing is wrong with that."""
         log.info("given up", model=step.model, why=why)
         await self._event("given-up", step.model, str(step.reason), why)
+
+    async def prewarm_used(self, model: str, after: float) -> None:
+        """Somebody asked for a model that had been loaded before."""
+        log.info("loaded in advance, and used", model=model, after=after)
+        await self._event("prewarm-used", model, "Used", f"asked for {span(after)} after it was ready")
+
+    async def prewarm_in_vain(self, model: str, after: float, gone: bool, again_in: float) -> None:
+        """Nobody asked for a model that was loaded in advance, before it went or for a long time."""
+        what = "went" if gone else "was still there"
+        why = f"it {what} after {span(after)}, and nobody had asked for it"
+        log.info("loaded in advance, in vain", model=model, why=why, again_in=again_in)
+        await self._event("prewarm-in-vain", model, "InVain", f"{why}; not again for {span(again_in)}")
 
     async def state(self, kind: str, model: str, reason: str, message: str) -> None:
         """What became of the state of a model that was unloaded, or loaded."""

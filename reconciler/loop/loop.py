@@ -40,6 +40,7 @@ from reconciler.loop.ledger import Ledger
 from reconciler.loop.loading import Loader
 from reconciler.loop.observe import Observer
 from reconciler.loop.outcomes import Outcomes
+from reconciler.loop.outlook import Outlook
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import once_ready, refusals
 from reconciler.loop.slot import Slot
@@ -66,6 +67,8 @@ LATE: Final = 5.0
 LAST_DRAIN: Final = STOP_SECONDS
 #: Leases from outside that are named in the log when reconcile is stopped.
 NAMED: Final = 20
+#: Why a load is given up, where nothing else is said.
+NOT_WANTED: Final = "it is not wanted any more"
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -105,6 +108,7 @@ class Loop:
         self._journal = Journal(store, self._keeper, self._ledger, told=board.noted)
         self._states = States(host.states, self._journal.state, clock=clock)
         self._outcomes = Outcomes(self._journal, book, self._launches)
+        self._outlook = Outlook(self._journal, lambda models, now: (), once=self._options.once)
         self._publisher = Publisher(board, host.logs, self._states.kept)
         self._hands = Hands(
             host=host,
@@ -136,6 +140,8 @@ class Loop:
         self._floor = FloorWatch()
         #: Why the load in flight was ended for want of memory.
         self._sunk: Sunk | None = None
+        #: Why the load in flight was given up otherwise.
+        self._given_up = NOT_WANTED
         self._tasks: anyio.abc.TaskGroup | None = None
         self._wake, self._urgent = anyio.Event(), anyio.Event()
         #: Somebody waits for models in use to come to rest: each end of a request says so, and most say nothing new.
@@ -242,7 +248,8 @@ class Loop:
         for hold in self._book.expire(now):
             await self._journal.lease_over(hold)
         for ended, outcome in self._slot.take(now):
-            await self._outcomes.close(ended, outcome, self._sunk, now)
+            await self._outcomes.close(ended, outcome, self._sunk, self._given_up, now)
+            self._outlook.closed(ended, outcome, now)
         await take_deaths(
             self._launches, self._host, self._book, self._store, self._keeper, self._journal, now
         )
@@ -260,15 +267,17 @@ class Loop:
             if demand.wanted:  # a person asks: the next try is due now, and the first
                 self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
+        await self._outlook.prewarming.look(observation, now)
         # From here to the seal of a victim nothing is awaited: who is idle in this plan is idle when it is sealed.
         admitted = admissions(self._applied, observation.preflights)
         self._book.assign(admitted)
         observation = self._drains.spare(self._observer.used(observation), now)
-        self._sunk = self._floor.look(self._slot.state, self._applied.manifest, observation) or self._sunk
-        world = World(observation, self._ledger.entries())
-        made = plan(self._applied.manifest, world, now)
+        manifest = self._outlook.manifest(self._applied.manifest)
+        self._sunk = self._floor.look(self._slot.state, manifest, observation) or self._sunk
+        world = self._outlook.world(manifest, observation, self._ledger.entries(), now)
+        made = plan(manifest, world, now)
         self._crowded = any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts)
-        proved = once_ready(self._applied.manifest, world.ledger)
+        proved = once_ready(manifest, world.ledger)
         for model, refusal in refusals(made, proved).items():
             self._book.refuse(model, refusal)
             self._book.wish_over(model)
@@ -285,6 +294,7 @@ class Loop:
             self._book.traffic(),
             admitted,
             self._keeper.trouble,
+            self._outlook.prewarming.figures,
             now,
         )
         return until
@@ -320,7 +330,7 @@ class Loop:
     # -- deciding and acting ---------------------------------------------------------------------------------------
 
     async def _decide(self, made: Plan, world: World, now: float) -> float | None:
-        self._give_up_load()
+        self._give_up_load(world)
         self._review_drain(world, now)
         if (patience := self._loader.patience) is not None:
             self._slot.goes_on(patience.last, patience.seconds, now)
@@ -330,7 +340,7 @@ class Loop:
         if self._stopping and isinstance(state, machine.Idle | machine.Settling):
             self._slot.halt("asked to stop", now)
             return None
-        manifest = self._applied.manifest
+        manifest = self._outlook.manifest(self._applied.manifest)
         looks = (
             next_change(manifest, world, now),
             pressure.next_look(world.observation.pressure, self._marks, now),
@@ -359,7 +369,8 @@ class Loop:
         state = machine.begin(self._slot.state, made, world, specs, now)
         step = state.action
         assert self._tasks is not None, "the loop runs"
-        self._sunk = None
+        self._sunk, self._given_up = None, NOT_WANTED
+        self._outlook.begun(step, now)
         if isinstance(step, Load):
             known = next(
                 (p for p in world.observation.preflights if p.model == step.model), Preflight(step.model)
@@ -399,12 +410,17 @@ class Loop:
             if why:
                 self._evictor.call_off(why)
 
-    def _give_up_load(self) -> None:
-        """Cancel a load whose model was removed or changed, or that takes too much, and any when we are to stop."""
+    def _give_up_load(self, world: World) -> None:
+        """Cancel a load whose model was removed or changed, that takes too much, or that nobody waits for while
+        somebody waits for another one, and any when we are to stop.
+        """
         state = self._slot.state
         if isinstance(state, machine.Loading):
             spec = self._desired.spec(state.action.model)
             if self._stopping or self._sunk or spec is None or spec.digest != state.action.digest:
+                self._slot.cancel_load()
+            elif why := self._outlook.breaks_off(state, world):
+                self._given_up = why
                 self._slot.cancel_load()
 
     def _converged(self, made: Plan, world: World, now: float) -> None:

@@ -15,21 +15,28 @@ class Outcomes:
     def __init__(self, journal: Journal, book: LeaseBook, launches: Launches) -> None:
         self._journal, self._book, self._launches = journal, book, launches
 
-    async def close(self, ended: machine.State, done: Outcome, sunk: Sunk | None, now: float) -> None:
-        """Note how the step of the state that ended went; `sunk` is why its load was ended for want of memory."""
+    async def close(
+        self, ended: machine.State, done: Outcome, sunk: Sunk | None, given_up: str, now: float
+    ) -> None:
+        """Note how the step of the state that ended went.
+
+        `sunk` is why its load was ended for want of memory, `given_up` why for another reason.
+        """
         if isinstance(ended, machine.Loading):
-            await self._after_load(ended.action, done, sunk, now)
+            await self._after_load(ended.action, done, sunk, given_up, now)
         elif isinstance(ended, machine.Evicting):
             await self.after_evict(ended.action, done)
 
-    async def _after_load(self, step: Load, done: Outcome, sunk: Sunk | None, now: float) -> None:
+    async def _after_load(
+        self, step: Load, done: Outcome, sunk: Sunk | None, given_up: str, now: float
+    ) -> None:
         error = done.error
         if sunk is not None and not error and not isinstance(done.event, machine.Ready):
             error = sunk.message if sunk.own_fault else ""
         if isinstance(done.event, machine.Ready):
             await self._journal.loaded(step, done.seconds, done.launch)
         elif not error:
-            await self._journal.given_up(step, sunk.message if sunk else "it is not wanted any more")
+            await self._journal.given_up(step, sunk.message if sunk else given_up)
         elif step.pid is not None:  # who waits goes on waiting: a new process may well work
             self._launches.no_sleep(step.model, step.digest)
             await self._journal.wake_failed(step, error)

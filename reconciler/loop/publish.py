@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from reconciler import __version__
-from reconciler.board import Board, Progress, SavedState, Snapshot
+from reconciler.board import Board, PrewarmFigures, Progress, SavedState, Snapshot
 from reconciler.core.machine import State
 from reconciler.core.status import Condition, Facts, of_manifest, of_models
 from reconciler.core.types import Plan, World
@@ -36,6 +36,7 @@ class Publisher:
         traffic: Traffic,
         admissions: Mapping[str, Admission],
         trouble: str | None,
+        prewarmed: PrewarmFigures,
         now: float,
     ) -> None:
         """Publish what is true at `now`."""
@@ -59,6 +60,7 @@ class Publisher:
                 traffic=traffic,
                 admissions=admissions,
                 states=self._states(),
+                prewarmed=prewarmed,
                 log_paths={m: str(self._logs.path(m)) for m in sorted(applied.launches)},
             )
         )
