@@ -48,6 +48,18 @@ class LoopClient:
         """Ask for a load, an evict or a forget, by name or alias. Raises NotRunningError, RefusedError."""
         return self.call("POST", f"/api/v1/models/{quote(model, safe='')}/{verb}")
 
+    def advice(self, model: str) -> dict[str, Any] | None:
+        """Return the advice document of a model; None = the loop is of a version that gives none.
+
+        Raises NotRunningError, RefusedError.
+        """
+        try:
+            return self.call("GET", f"/api/v1/models/{quote(model, safe='')}/advice")
+        except RefusedError as error:
+            if error.status == 404:  # its status has just named the model
+                return None
+            raise
+
     def renew(self, lease_id: str, duration: str) -> dict[str, Any]:
         """Let a lease last for `duration` from now. Raises NotRunningError, RefusedError."""
         return self.call("PUT", _lease_path(lease_id), {"for": duration})
@@ -143,19 +155,32 @@ def _alive(pid: int) -> bool:
     return pid > 0
 
 
+def refusal(url: str, status: int, body: bytes) -> RefusedError:
+    """Return what an answer with an error status says."""
+    return _refused(url, status, _parsed(body))
+
+
 def _read(url: str, status: int, body: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(body)
-    except ValueError:
-        document = None
-    if status == http.client.UNAUTHORIZED:
-        raise RefusedError(_key_wanted(url), status)
+    document = _parsed(body)
     if status >= http.client.BAD_REQUEST:
-        message = _message(document) or f"{url} answered with HTTP status {status}"
-        raise RefusedError(message, status, _kind(document))
+        raise _refused(url, status, document)
     if not isinstance(document, dict):
         raise RefusedError(f"what answers at {url} is not a reconcile loop", status)
     return document
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _refused(url: str, status: int, document: object) -> RefusedError:
+    if status == http.client.UNAUTHORIZED:
+        return RefusedError(_key_wanted(url), status)
+    message = _message(document) or f"{url} answered with HTTP status {status}"
+    return RefusedError(message, status, _kind(document))
 
 
 def _key_wanted(url: str) -> str:

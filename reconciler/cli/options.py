@@ -31,6 +31,14 @@ Machine = Annotated[
         help="Plan for the machine this file describes, not for this one.",
     ),
 ]
+Since = Annotated[
+    str | None,
+    Parameter(
+        name="--since",
+        metavar="WHEN",
+        help="How long ago, like 90m or 7d, or a local time, like 2026-11-29T08:30.",
+    ),
+]
 NoWait = Annotated[
     bool,
     Parameter(name="--no-wait", negative=(), show_default=False, help="Ask and return at once."),

@@ -1,0 +1,31 @@
+"""`--since`: how far back, as a duration or as a local date and time."""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from reconciler.cli.output import UsageError
+from reconciler.render import one_line
+
+
+def since_time(text: str | None, default: float, wall: Callable[[], float] = time.time) -> float:
+    """Return wall-clock seconds: those `text` names, or so long ago as it says; None = `default` seconds ago.
+
+    Raises UsageError.
+    """
+    from reconciler.manifest.sizes import UnitError, parse_duration
+
+    if text is None:
+        return max(0.0, wall() - default)
+    try:
+        return max(0.0, wall() - parse_duration(text))
+    except UnitError:
+        pass
+    try:
+        return max(0.0, datetime.fromisoformat(text.strip()).timestamp())
+    except (ValueError, OverflowError, OSError):
+        text = one_line(text)
+        raise UsageError(
+            f'--since "{text}" is no time: write how long ago, like 90m, 24h or 7d, or when, like 2026-11-29 or'
+            " 2026-11-29T08:30"
+        ) from None
