@@ -5,8 +5,9 @@ from typing import Final
 
 from reconciler.core.diff import Row
 from reconciler.core.leaving import TRANSIENT_GRACE, rests_until, safe_until
+from reconciler.core.patience import patience
 from reconciler.core.restarts import next_restart
-from reconciler.core.select import LONG, PATIENCE
+from reconciler.core.select import LONG
 from reconciler.core.types import Residency
 
 #: Nobody is told to wait for longer than this, in seconds.
@@ -48,5 +49,8 @@ def _of_claimant(row: Row, name: str, now: float) -> Iterator[tuple[float, str]]
     if (rested := rests_until(row, now)) is not None:
         yield rested, f"the reload_after of {row.name} is over"
     if row.demand.waiting and row.demand.oldest is not None:
-        yield row.demand.oldest + PATIENCE, f"{name} has waited so long that models in use are drained for it"
+        yield (
+            row.demand.oldest + patience(row),
+            f"{name} has waited so long that models in use are drained for it",
+        )
         yield row.demand.oldest + LONG, f"{name} has waited so long that it comes before others"

@@ -6,28 +6,30 @@ because of the seal is no reason to unseal it, and none to keep it sealed.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from reconciler.core.plan import plan
-from reconciler.core.select import PATIENCE
 from reconciler.core.types import Demand, Evict, Load, Manifest, Plan, World
 
 UNNEEDED = "nobody needs it any more"
+#: A drain is not put off before it has lasted so long, nor begun again for the same within so long; seconds.
+PATIENCE: Final = 10.0
 
 
-def unneeded(action: Evict, manifest: Manifest, world: World, since: float, now: float) -> bool:
-    """Return whether the drain that `action` began at `since` would not be begun now.
+def unneeded(action: Evict, manifest: Manifest, world: World, now: float) -> bool:
+    """Return whether the drain that `action` began would not be begun now.
 
     Who waits for its room need not have waited so long himself: the place in the line is his model's. Another drain
     for the same is no better than the one begun, and a look that shows nothing calls nothing off.
     """
-    fresh = plan(manifest, _as_begun(action, world, since), now)
+    fresh = plan(manifest, _as_begun(action, world), now)
     return fresh.account.free is not None and not any(_same(action, step) for step in fresh.steps)
 
 
 def overtaking(action: Evict, manifest: Manifest, world: World, since: float, now: float) -> str:
     """Return the model that could be loaded if a drain that goes on since `since` were put off; "" = there is none.
 
-    Drains do not give way before they have lasted as long as a request waits before it may have one begun.
+    Drains do not give way before they have lasted for `PATIENCE`.
     """
     if now - since < PATIENCE:
         return ""
@@ -52,19 +54,15 @@ def _first_load(made: Plan, but: str | None) -> str:
     return ""
 
 
-def _as_begun(action: Evict, world: World, since: float) -> World:
+def _as_begun(action: Evict, world: World) -> World:
     world = _changed(world, action.model, _unsealed)
     if action.for_model is None or action.for_model == action.model:
         return world
-    return _changed(world, action.for_model, lambda d: _patient(d, since - PATIENCE))
+    return _changed(world, action.for_model, lambda d: replace(d, drains=True))
 
 
 def _unsealed(demand: Demand) -> Demand:
     return replace(demand, gated=demand.gated + demand.waiting, waiting=0, oldest=None, wanted=False)
-
-
-def _patient(demand: Demand, since: float) -> Demand:
-    return demand if demand.oldest is None else replace(demand, oldest=min(demand.oldest, since))
 
 
 def _changed(world: World, model: str, change: Callable[[Demand], Demand]) -> World:

@@ -8,8 +8,9 @@ from reconciler.core import book
 from reconciler.core.details import evict_detail, load_detail, serves_on, use
 from reconciler.core.diff import Row, Table, compare
 from reconciler.core.leaving import TRANSIENT_GRACE, rests_until, safe_until
+from reconciler.core.patience import patience
 from reconciler.core.restarts import next_restart
-from reconciler.core.select import LONG, PATIENCE, select
+from reconciler.core.select import LONG, select
 from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.sleeping import asleep_text, may_sleep
 from reconciler.core.types import (
@@ -62,7 +63,7 @@ def next_change(manifest: Manifest, world: World, now: float) -> float | None:
         if row.entry is not None and row.entry.retry_at is not None:
             times.append(row.entry.retry_at)
         if demand.oldest is not None and demand.waiting > 0:
-            times += (demand.oldest + PATIENCE, demand.oldest + LONG)
+            times += (demand.oldest + patience(row), demand.oldest + LONG)
         if (rested := rests_until(row, now)) is not None and row.wanted:
             times.append(rested)
         if instance is None:
@@ -273,7 +274,7 @@ def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Sel
         Reason.MEMORY_UNKNOWN: "the machine's memory could not be read",
         Reason.NEVER_FITS: f"can never fit: {short} even with every other model gone that is not pinned{_once(row)}",
         Reason.NO_ROOM: short,
-        Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(PATIENCE)} have passed",
+        Reason.VICTIMS_BUSY: f"{short} until a model it may displace is idle, or {span(patience(row))} have passed",
         Reason.RESTING: f"it was unloaded a moment ago, and is not loaded again for another {span(retry_in or 0.0)}",
         Reason.OUTRANKED: f"{short}: it may not displace enough of {selection.holders or 'what holds the memory'}",
         Reason.MEMORY_PRESSURE: f"memory is short: {selection.shortage}",

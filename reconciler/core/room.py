@@ -3,7 +3,6 @@
 import sys
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
 
 from reconciler.core import book
 from reconciler.core.cheapest import cheapest
@@ -16,6 +15,7 @@ from reconciler.core.leaving import (
     spared,
     stray_reason,
 )
+from reconciler.core.patience import is_patient
 from reconciler.core.reach import Pinned
 from reconciler.core.selection import Going, Selection
 from reconciler.core.shares import Files, Shares, own, shared, within
@@ -23,9 +23,6 @@ from reconciler.core.sleeping import Sleepers
 from reconciler.core.types import Instance, Manifest, Policy, Reason, World
 from reconciler.core.value import loss
 from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, may_displace, rank
-
-#: A request that waited this long may have a busy victim sealed and drained; until then victims must be idle.
-PATIENCE: Final = 10.0
 
 
 class Room:
@@ -223,8 +220,9 @@ class Room:
     def _displace(self, row: Row, short: int) -> list[Row] | None:
         """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
         limit = bound(row)
-        patient = row.pinned or (row.demand.oldest is not None and self.now - row.demand.oldest >= PATIENCE)
-        groups = (*self.asleep, self.idle, self.busy) if patient else (*self.asleep, self.idle)
+        groups = (
+            (*self.asleep, self.idle, self.busy) if is_patient(row, self.now) else (*self.asleep, self.idle)
+        )
         # Most searches on a full machine find nobody: known without looking at a single victim.
         if sum(group.bytes.below(limit) for group in groups) < short:
             return None

@@ -13,7 +13,6 @@ from reconciler.core.diff import Fitness, Row, Table
 from reconciler.core.leaving import rests_until, spared, unstartable
 from reconciler.core.pressure import Level
 from reconciler.core.prewarm import Advance
-from reconciler.core.room import PATIENCE as PATIENCE
 from reconciler.core.selection import Block, Coming, Selection
 from reconciler.core.shares import own
 from reconciler.core.types import Manifest, Policy, Reason, World
@@ -105,7 +104,7 @@ class _Selector(Advance):
         oldest = demand.oldest if demand.oldest is not None else inf
         rate = 0.0
         if self.policy is Policy.COST and demand.waiting:
-            waited_long = self.now - oldest >= LONG
+            waited_long = self.now >= oldest + LONG
             rate = -inf if waited_long else -demand.waiting / max(load_seconds(row.entry, row.size), 0.1)
         return (draining, not row.pinned, not row.demanded, -row.spec.priority, rate, oldest, row.name)
 

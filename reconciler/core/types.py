@@ -108,6 +108,8 @@ class ModelSpec:
     #: The same for one that is loaded again after it was displaced.
     cooldown: float = 0.0
     may_preempt: MayPreempt = MayPreempt.EQUAL
+    #: Seconds its requests wait at most until a busy model is drained for them; see `core.patience`.
+    patience: float = 60.0
     #: Seconds: a load without a sign of life is given up, a drain is cut (infinite = never), TERM becomes KILL.
     load_timeout: float = 120.0
     drain_timeout: float = 120.0
@@ -224,6 +226,8 @@ class Demand:
     closed: float | None = None
     #: A drain for this reason was called off a moment ago, and is not begun again yet; None = no such thing.
     spared: Reason | None = None
+    #: A busy model is being drained for it: its requests need not wait for that again.
+    drains: bool = False
     #: Jobs its engine says it works on, whoever asked for them: a request may have ended long before its work does.
     jobs: int = 0
 

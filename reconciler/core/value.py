@@ -9,6 +9,8 @@ from reconciler.core.types import LedgerEntry
 #: What loading takes as long as it was not measured: bytes read in a second, and seconds besides.
 READ_SPEED: Final = 3_000_000_000
 STARTING: Final = 2.0
+#: What a return costs besides: another model has to go for it, and the slot is taken from everybody meanwhile; seconds.
+RETURNING: Final = 4.0
 #: What stopping a process costs those who wait, in seconds: of two equal losses, the one of fewer models.
 STOPPING: Final = 0.04
 
@@ -27,7 +29,7 @@ def value(row: Row, returns: float | None, now: float) -> float:
     """
     if returns is None:
         returns = untold(max(0.0, now - row.instance.last_used)) if row.instance is not None else 0.0
-    return load_seconds(row.entry, row.size or row.charge) * returns
+    return (load_seconds(row.entry, row.size or row.charge) + RETURNING) * returns
 
 
 def loss(row: Row, returns: float | None, now: float) -> float:

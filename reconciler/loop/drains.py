@@ -3,9 +3,8 @@
 from dataclasses import dataclass, replace
 from math import inf
 
-from reconciler.core.draining import UNNEEDED, overtaking, unneeded
+from reconciler.core.draining import PATIENCE, UNNEEDED, overtaking, unneeded
 from reconciler.core.machine import Evicting
-from reconciler.core.select import PATIENCE
 from reconciler.core.types import Evict, Manifest, Observation, Reason, World
 
 
@@ -33,7 +32,7 @@ class Drains:
         `limit` is how many seconds it may take: one that has an end is put off only once for the same wait.
         """
         action = state.action
-        if unneeded(action, manifest, world, state.since, now):
+        if unneeded(action, manifest, world, now):
             if action.reason is Reason.MAKE_ROOM:
                 self._spared[action.model] = _Spared(action.reason, now + PATIENCE)
             return UNNEEDED

@@ -29,6 +29,8 @@ from reconciler.manifest.document import Document, Model
 from reconciler.manifest.gateway_part import Gateway
 from reconciler.manifest.virtual_part import VirtualModel, WhenPart
 
+#: Requests wait at most so many seconds for models in use, and never longer than half of the time they wait at all.
+MOST_PATIENCE: Final = 300.0
 #: Rounds of the hash of API keys: about 10 ms, once for each time a manifest is read.
 SLOW_ROUNDS: Final = 20_000
 
@@ -96,6 +98,7 @@ def build_spec(name: str, model: Model, launch: LaunchSpec) -> ModelSpec:
         min_resident=model.min_resident,
         cooldown=model.cooldown,
         may_preempt=model.may_preempt,
+        patience=min(MOST_PATIENCE, model.queue.timeout / 2),
         load_timeout=model.timeouts.load,
         drain_timeout=model.timeouts.drain,
         stop_grace=model.timeouts.stop,

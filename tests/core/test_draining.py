@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from reconciler.core.draining import overtaking, unneeded
+from reconciler.core.draining import PATIENCE, overtaking, unneeded
 from reconciler.core.machine import STOP_MARGIN, Evicting, Limits, advance
 from reconciler.core.plan import plan
-from reconciler.core.select import PATIENCE
 from reconciler.core.types import Demand, Evict, Manifest, ModelSpec, Reason, World
 from reconciler.loop.drains import Drains
 from worlds import NOW, manifest, model, pinned, running, text, waiting, warm, world
@@ -49,7 +48,7 @@ def look(*demands: Demand, **more: object) -> World:
     ],
 )
 def test_a_drain_to_make_room_is_over_when_nobody_waits_for_the_room(seen: World, over: bool) -> None:
-    assert unneeded(drain_for_b(), manifest(A, B), seen, NOW, NOW + 2) is over
+    assert unneeded(drain_for_b(), manifest(A, B), seen, NOW + 2) is over
 
 
 def test_another_victim_in_use_is_no_better_than_the_one_begun_but_an_idle_one_is() -> None:
@@ -61,9 +60,9 @@ def test_another_victim_in_use_is_no_better_than_the_one_begun_but_an_idle_one_i
     assert drain.model == "a"
     turned = world(running("a", 500, idle=0), running("c", 500, idle=5), demands=both)
     assert begun(wanted, turned).model == "c"
-    assert not unneeded(drain, wanted, turned, NOW, NOW)
+    assert not unneeded(drain, wanted, turned, NOW)
     rested = world(running("a", 500), running("c", 500, idle=1), demands=[SERVING, waiting("b", since=12.0)])
-    assert unneeded(drain, wanted, rested, NOW, NOW)
+    assert unneeded(drain, wanted, rested, NOW)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_another_victim_in_use_is_no_better_than_the_one_begun_but_an_idle_one_i
 def test_an_evict_by_hand_is_taken_back_by_whoever_asks_for_the_model(after: Demand, over: bool) -> None:
     drain = begun(manifest(A), look(Demand("a", active=1, dismissed=True)))
     assert drain.reason is Reason.DISMISSED
-    assert unneeded(drain, manifest(A), look(after), NOW, NOW) is over
+    assert unneeded(drain, manifest(A), look(after), NOW) is over
 
 
 def test_new_settings_that_do_not_fit_do_not_make_a_drain_flap() -> None:
@@ -86,8 +85,8 @@ def test_new_settings_that_do_not_fit_do_not_make_a_drain_flap() -> None:
     drain = begun(manifest(new), look(SERVING))
     assert drain.reason is Reason.DRIFTED
     queued = look(Demand("a", active=1, waiting=1, oldest=NOW))
-    assert not unneeded(drain, manifest(new), queued, NOW, NOW)
-    assert unneeded(drain, manifest(A), queued, NOW, NOW), "they were taken back"
+    assert not unneeded(drain, manifest(new), queued, NOW)
+    assert unneeded(drain, manifest(A), queued, NOW), "they were taken back"
 
 
 @pytest.mark.parametrize(
