@@ -31,6 +31,7 @@ VIEWS = Views(
     plan=lambda snapshot, now: {"seen": "plan", "generation": snapshot.plan.generation},
     world=lambda snapshot, now: {"seen": "world", "age": now - snapshot.at},
     budget=lambda snapshot, now: {"seen": "budget", "pid": snapshot.pid},
+    advice=lambda snapshot, now, model: {"seen": "advice", "model": model},
 )
 
 

@@ -11,7 +11,7 @@ from reconciler.cli.output import CHANGES, OK, CliError, colour, note, say, say_
 from reconciler.core.plan import plan
 from reconciler.core.types import Preflight, World
 from reconciler.manifest.applied import Applied
-from reconciler.render import note_lines, plan_json, plan_text
+from reconciler.render import hint_documents, note_lines, plan_json, plan_text
 from reconciler.render.budget_shapes import SeenBy
 from reconciler.store.paths import DATABASE
 from reconciler.store.paths import state_dir as resolve
@@ -40,10 +40,12 @@ def show_plan(
     for line in note_lines(((p.model, p.notes) for p in seen.world.observation.preflights), "models."):
         note(f"warning: {line}")
     made = plan(replace(applied.manifest, generation=seen.generation), seen.world, seen.at)
+    advice = hint_documents(applied.manifest, seen.world, made, seen.at, waiting=True)
     if json:
-        say_json(plan_json(made, applied.source))
+        say_json(plan_json(made, applied.source, advice))
     else:
-        say(plan_text(made, applied.source, colour=colour(), described=seen.by == "description"))
+        described = seen.by == "description"
+        say(plan_text(made, applied.source, colour=colour(), described=described, advice=advice))
     return CHANGES if detailed_exitcode and made.steps else OK
 
 

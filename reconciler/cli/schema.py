@@ -9,7 +9,19 @@ from reconciler.cli.output import say_json
 
 def schema(
     which: Annotated[
-        Literal["manifest", "plan", "status", "budget", "measure", "doctor", "events", "history", "requests", "simulate"],
+        Literal[
+            "manifest",
+            "plan",
+            "status",
+            "budget",
+            "measure",
+            "doctor",
+            "advice",
+            "events",
+            "history",
+            "requests",
+            "simulate",
+        ],
         Parameter(help="Which document it describes."),
     ] = "manifest",
     /,

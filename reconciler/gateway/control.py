@@ -12,6 +12,7 @@ from reconciler.board import STOP_SECONDS, Board, Snapshot
 from reconciler.core.machine import Halted
 from reconciler.core.types import Residency
 from reconciler.gateway.access.guard import started
+from reconciler.gateway.advice import Advisor
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.history import Past
 from reconciler.gateway.holds import Holds
@@ -54,6 +55,7 @@ class Control:
             Route("/api/v1/stop", self.stop, methods=["POST"]),
             *Holds(self.book, self.board, self.clock).routes(),
             *Past(self.board).routes(),
+            *Advisor(self.board, self.views.advice, self.clock).routes(),
         ]
 
     @property

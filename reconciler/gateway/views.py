@@ -25,6 +25,8 @@ _CAPABILITIES: Final[Mapping[Role, tuple[str, ...]]] = {
 _BEST_FIRST: Final = ("ready", "loading", "evicting", "asleep", "cold", "failing", "blocked")
 
 View = Callable[[Snapshot, float], dict[str, Any]]
+#: Raises KeyError for a model that nobody knows.
+AdviceView = Callable[[Snapshot, float, str], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +37,24 @@ class Views:
     plan: View
     world: View
     budget: View
+    advice: AdviceView
 
 
 def standard_views() -> Views:
     """Return the documents whose schemas lie in `schemas/`."""
-    from reconciler.render import budget_json, plan_json, status_json
+    from reconciler.render import advice_json, budget_json, hint_documents, plan_json, status_json
     from reconciler.wire import world_to_json
 
     return Views(
         status=status_json,
-        plan=lambda snapshot, _now: plan_json(snapshot.plan, snapshot.applied.source),
+        plan=lambda snapshot, now: plan_json(
+            snapshot.plan,
+            snapshot.applied.source,
+            hint_documents(snapshot.applied.manifest, snapshot.world, snapshot.plan, now),
+        ),
         world=lambda snapshot, _now: world_to_json(snapshot),
         budget=lambda snapshot, _now: budget_json(snapshot),
+        advice=advice_json,
     )
 
 

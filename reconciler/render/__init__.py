@@ -1,5 +1,6 @@
 """Plan and status as text or JSON: the only place that builds sentences from them."""
 
+from reconciler.render.advice_document import advice_json, hint_documents
 from reconciler.render.budget_document import budget, budget_json
 from reconciler.render.budget_text import budget_text
 from reconciler.render.explain_text import explain_text
@@ -13,10 +14,12 @@ from reconciler.render.status_text import status_text
 
 __all__ = [
     "FORMAT_VERSION",
+    "advice_json",
     "budget",
     "budget_json",
     "budget_text",
     "explain_text",
+    "hint_documents",
     "note_lines",
     "one_line",
     "plan_json",

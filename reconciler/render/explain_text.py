@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from reconciler.render.advice_text import room_lines, worth_lines
 from reconciler.render.paint import one_line, painter
 from reconciler.render.status_text import (
     STATE_COLOURS,
@@ -26,17 +27,19 @@ SOON: Final = 0.05
 _ON_REQUEST: Final = ("on_demand", "transient")
 
 
-def explain_text(status: Json, name: str, *, colour: bool = False) -> str:
-    """Return all that the status document says of one model. Raises KeyError for a name it does not have."""
+def explain_text(status: Json, name: str, advice: Json | None = None, *, colour: bool = False) -> str:
+    """Return all that the status document says of one model, and the advice on it, where there is some.
+
+    Raises KeyError for a name the status does not have.
+    """
     model = next((m for m in status["models"] if m["name"] == name), None)
     if model is None:
         raise KeyError(name)
     paint = painter(colour)
     state = paint(model["state"], STATE_COLOURS.get(model["state"], "dim"))
     lines = [f"{paint(name, 'bold')}  {state}"]
-    lines += [
-        f"  {label:<12} {text}" for label, text in _once(_explained(status, model), _reasons(model)) if text
-    ]
+    said = _once(_explained(status, model, advice), _reasons(model))
+    lines += [f"  {label:<12} {text}" for label, text in said if text]
     return "\n".join(lines)
 
 
@@ -63,11 +66,14 @@ def _once(lines: Iterable[tuple[str, str]], reasons: list[str]) -> Iterable[tupl
         yield label, short
 
 
-def _explained(status: Json, model: Json) -> Iterable[tuple[str, str]]:
+def _explained(status: Json, model: Json, advice: Json | None) -> Iterable[tuple[str, str]]:
     verdict = model["verdict"]
     yield "why", verdict_text(model) if verdict else ""
     if verdict and verdict["outcome"] == "blocked" and not model["failures"]:
         yield "until", _until(model)
+    if advice is not None:
+        yield from room_lines(advice)
+        yield from worth_lines(advice)
     action = status["action"]
     if action and action["model"] == model["name"]:
         yield "action", action_text(status)

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from reconciler.core.types import Account, Evict, Outcome, Plan, Step, Verdict
+from reconciler.render.advice_shapes import HintDocument
 from reconciler.render.shapes import (
     FORMAT_VERSION,
     AccountDocument,
@@ -30,8 +31,8 @@ OUTCOME_NAMES: Final[dict[Outcome, OutcomeName]] = {
 }
 
 
-def plan_json(plan: Plan, source: "Source") -> dict[str, Any]:
-    """Return the document of `schemas/plan.v1.json` for a plan and the manifest source it was made for."""
+def plan_json(plan: Plan, source: "Source", advice: tuple[HintDocument, ...] = ()) -> dict[str, Any]:
+    """Return the document of `schemas/plan.v1.json` for a plan, the manifest source it was made for, and advice."""
     git = git_document(source)
     return as_json(
         PlanDocument(
@@ -42,6 +43,7 @@ def plan_json(plan: Plan, source: "Source") -> dict[str, Any]:
             verdicts=tuple(verdict_document(v) for v in sorted(plan.verdicts, key=lambda v: v.model)),
             summary=_summary(plan),
             changes=bool(plan.steps),
+            advice=advice,
         )
     )
 

@@ -1,9 +1,11 @@
 """A plan as people read it: what happens, to whom, what it costs, and why, in aligned columns."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from reconciler.core.types import Account, Evict, Outcome, Plan, Reason, Step, Verdict
+from reconciler.render.advice_shapes import HintDocument
 from reconciler.render.paint import Paint, one_line, painter
 from reconciler.render.units import Scale, scale_for
 
@@ -36,7 +38,14 @@ class _Row:
     why: str
 
 
-def plan_text(plan: Plan, source: "Source", *, colour: bool = False, described: bool = False) -> str:
+def plan_text(
+    plan: Plan,
+    source: "Source",
+    *,
+    colour: bool = False,
+    described: bool = False,
+    advice: Iterable[HintDocument] = (),
+) -> str:
     """Return the plan as text without a final newline; `described` = no machine was looked at."""
     paint = painter(colour)
     scale = _scale(plan)
@@ -44,6 +53,7 @@ def plan_text(plan: Plan, source: "Source", *, colour: bool = False, described: 
     where = "  (on the machine as it is described)" if described else ""
     lines = [paint(origin_line(source, plan.generation) + where, "bold"), memory_line(plan.account, scale)]
     lines += _table(rows, paint)
+    lines += [f"advice: {one_line(hint.text)}" for hint in advice]
     lines.append(_closing(plan))
     return "\n".join(lines)
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from reconciler.render.advice_shapes import AdviceDocument
 from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.doctor_shapes import DoctorDocument
 from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
@@ -49,6 +50,11 @@ def measure_schema() -> dict[str, Any]:
     return _schema(MeasureDocument, "measure.v1.json", "A measurement by reconcile")
 
 
+def advice_schema() -> dict[str, Any]:
+    """Return the schema of the document that GET /api/v1/models/NAME/advice answers."""
+    return _schema(AdviceDocument, "advice.v1.json", "Advice of reconcile")
+
+
 def events_schema() -> dict[str, Any]:
     """Return the schema of the document that `reconcile events --json` prints."""
     return _schema(EventsDocument, "events.v1.json", "Events of reconcile")
@@ -76,6 +82,7 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "budget": budget_schema,
     "measure": measure_schema,
     "doctor": doctor_schema,
+    "advice": advice_schema,
     "simulate": simulate_schema,
     "events": events_schema,
     "requests": requests_schema,

@@ -6,15 +6,17 @@ Bytes are integers, durations are seconds, null means unknown or absent. No argv
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from reconciler.render.advice_shapes import HintDocument
 from reconciler.render.document import Document as Document
 from reconciler.render.memory_shapes import BreakdownDocument, ModelMemoryDocument, PressureDocument
 from reconciler.render.prewarm_shapes import ModelPrewarmDocument, PrewarmDocument
 from reconciler.render.traffic_shapes import GateDocument, LeaseDocument, QueueDocument, RequestsDocument
+from reconciler.render.verdict_shapes import OutcomeName as OutcomeName
+from reconciler.render.verdict_shapes import VerdictDocument
 
 #: Grows only when a reader of the old shape would be misled; added fields keep it.
 FORMAT_VERSION: Final = 1
 
-OutcomeName = Literal["load", "evict", "reload", "keep", "blocked", "cold"]
 ModelState = Literal["ready", "loading", "evicting", "asleep", "cold", "failing", "blocked"]
 Doing = Literal["loading", "draining", "saving", "stopping", "settling"]
 
@@ -80,21 +82,6 @@ class StepDocument(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictDocument(Document):
-    """What becomes of one model and why."""
-
-    model: str
-    outcome: OutcomeName
-    reason: str
-    detail: str
-    """The reason in numbers; for people."""
-    size: int | None
-    """Bytes it holds or would need."""
-    retry_in: float | None
-    """Seconds until it is tried again by itself; null = when something changes."""
-
-
-@dataclass(frozen=True, slots=True)
 class SummaryDocument(Document):
     """How many models have each outcome."""
 
@@ -119,6 +106,8 @@ class PlanDocument(Document):
     summary: SummaryDocument
     changes: bool
     """There is at least one step."""
+    advice: tuple[HintDocument, ...]
+    """What would help those that wait in vain, or take turns; three at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +295,8 @@ class StatusDocument(Document):
     """Sorted by name."""
     leases: tuple[LeaseDocument, ...]
     """Leases from outside the gateway, in order of their beginning; those that ended lately among them."""
+    advice: tuple[HintDocument, ...]
+    """What would help those that wait in vain, or take turns; three at most."""
     requests: RequestsDocument
     policy: Literal["cost", "lru"]
     """Who gives way among models that may."""

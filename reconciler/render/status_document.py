@@ -17,6 +17,7 @@ from reconciler.core.types import (
     Reason,
     Verdict,
 )
+from reconciler.render.advice_document import hint_documents
 from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document, sum_known
 from reconciler.render.plan_document import as_json, git_document, verdict_document
 from reconciler.render.prewarm_document import model_prewarm, prewarm_document
@@ -67,6 +68,7 @@ def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
             ),
             gates=gate_documents(snapshot.traffic),
             leases=lease_documents(snapshot.traffic, now),
+            advice=hint_documents(snapshot.applied.manifest, snapshot.world, snapshot.plan, now),
             requests=requests_document(snapshot.traffic),
             policy=snapshot.applied.manifest.policy.value,
             prewarm=prewarm_document(snapshot, now),

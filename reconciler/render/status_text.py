@@ -39,6 +39,8 @@ def status_text(status: Json, *, colour: bool = False) -> str:
         lines += ["", *held]
     if bad := _bad_conditions(status, paint):
         lines += ["", *bad]
+    if status["advice"]:
+        lines += ["", *(f"advice: {one_line(hint['text'])}" for hint in status["advice"])]
     return "\n".join(lines)
 
 

@@ -39,6 +39,12 @@ def paths() -> dict[str, Any]:
     }
     for wish, text in WISHES.items():
         made[f"/api/v1/models/{{name}}/{wish}"] = {"post": {**_wish(wish, text), "parameters": [NAME]}}
+    made["/api/v1/models/{name}/advice"] = {
+        "get": {
+            **_read("/api/v1/models/advice", "Advice", "Why it is loaded or not, and what would help."),
+            "parameters": [NAME],
+        }
+    }
     made["/api/v1/stop"] = {
         "post": _wish("stop", "End the loop and the gateway; models go on as the manifest says.")
     }

@@ -40,6 +40,7 @@ DOCUMENTS: Final = {
     "Status": schemas.status_schema,
     "Plan": schemas.plan_schema,
     "Budget": schemas.budget_schema,
+    "Advice": schemas.advice_schema,
     "Events": schemas.events_schema,
     "RequestList": schemas.requests_schema,
     "History": schemas.history_schema,
