@@ -77,7 +77,7 @@ def test_a_terminal_is_shown_the_best_in_colour_and_names_cannot_drive_it() -> N
 
 def test_names_that_look_like_markup_are_shown_as_they_are() -> None:
     result = samples.result()
-    odd = replace(result, models={"[bold]": result.models["chat"]}, sizes={})
+    odd = replace(result, models={"[bold]": result.models["chat"]}, sizes={"[bold]": None})
     assert "[bold]" in shown(
         report(samples.trace_document(), None, [Run("m", samples.layout("x"), odd)], clients=False)
     )
@@ -162,15 +162,11 @@ def test_a_pair_of_which_a_size_is_unknown_is_no_advice() -> None:
 def test_names_that_no_model_has_are_said_with_what_was_meant() -> None:
     unknown = [UnknownDocument("choder", 4, "coder"), UnknownDocument("gpt-4\x1b", 1, None)]
     unknown += [UnknownDocument(f"x{n}", 2, None) for n in range(4)]
-    document = samples.one_run()
-    trace = text.simulate_json(replace(document, trace=replace(document.trace, unknown=tuple(unknown))))[
-        "trace"
-    ]
-    assert text.unknown_lines(trace) == [
+    assert text.unknown_lines(unknown) == [
         'no model is called "choder": 4 requests refused (did you mean "coder"?)',
         'no model is called "gpt-4\\x1b": 1 request refused',
         'no model is called "x0": 2 requests refused',
-        "3 further names are no models: 6 requests refused",
+        "3 further names of the trace without a model: 6 requests refused",
     ]
 
 

@@ -81,6 +81,8 @@ def _mistyped_verb(argv: Sequence[str] | None) -> str | None:
 SCOPES: Final = {
     "status": "read",
     "explain": "read",
+    "events": "read",
+    "history": "read",
     "budget": "read",
     "measure": "admin, read and infer",
     "logs": "read",
@@ -100,10 +102,12 @@ def make_app() -> "App":
     import reconciler
     from reconciler.cli.budget import budget
     from reconciler.cli.doctor import doctor
+    from reconciler.cli.events import events
     from reconciler.cli.evict import evict
     from reconciler.cli.explain import explain
     from reconciler.cli.forget import forget
     from reconciler.cli.help import HelpTable
+    from reconciler.cli.history import history
     from reconciler.cli.hold import hold
     from reconciler.cli.load import load
     from reconciler.cli.logs import logs
@@ -111,6 +115,7 @@ def make_app() -> "App":
     from reconciler.cli.release import release
     from reconciler.cli.run import run
     from reconciler.cli.schema import schema
+    from reconciler.cli.simulate import simulate
     from reconciler.cli.status import status
     from reconciler.cli.stop import stop
     from reconciler.cli.validate import validate
@@ -133,9 +138,12 @@ def make_app() -> "App":
         schema,
         status,
         explain,
+        events,
+        history,
         budget,
         measure,
         doctor,
+        simulate,
         logs,
         load,
         evict,

@@ -24,7 +24,7 @@ _RATIO: Final = len("0.92*")
 
 def run_table(runs: Sequence[Json]) -> Table:
     """Return the figures of up to `SIDE_BY_SIDE` runs, a column each."""
-    made = _table("", *(run["name"] for run in runs), bold_first=False)
+    made = _table("", *_heads(runs))
     for figure in figures(runs):
         made.add_row(Text(figure.label), *_cells(figure, runs))
     return made
@@ -61,14 +61,13 @@ def models_by_run_table(runs: Sequence[Json]) -> Table:
     """Return the seconds that requests waited for a load of each model, a column a run."""
     waited = [{m["name"]: m["waits"]["cold_seconds"] for m in run["models"]} for run in runs]
     names = {name for of_run in waited for name in of_run}
-    made = _table("COLD WAIT", *(run["name"] for run in runs))
+    made = _table("COLD WAIT", *_heads(runs))
     for name in sorted(names, key=lambda n: (-max(w.get(n, 0) for w in waited), n)):
         values = [of_run.get(name) for of_run in waited]
         cells = ["-" if value is None else seconds(value) for value in values]
-        best = _best(values)
+        marks = _marks(values, cells)
         made.add_row(
-            Text(one_line(name)),
-            *(_cell(cell, _mark(value, best), len(BEST)) for cell, value in zip(cells, values, strict=True)),
+            Text(one_line(name)), *(_cell(c, m, len(BEST)) for c, m in zip(cells, marks, strict=True))
         )
     return made
 
@@ -107,12 +106,17 @@ def as_lines(table: Table, width: int, colour: bool) -> list[str]:
     return [line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n")]
 
 
-def _table(first: str, *others: str, bold_first: bool = True) -> Table:
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if bold_first else "")
+def _heads(runs: Sequence[Json]) -> list[str]:
+    """Return the names of runs, one part a line: columns are to be no wider than their figures."""
+    return [one_line(run["name"]).replace(", ", ",\n") for run in runs]
+
+
+def _table(first: str, *others: str) -> Table:
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     made.add_column(Text(first), overflow="fold", min_width=6)
     for head in others:
         # A name of a run gives way, figures do not: they would be misread.
-        made.add_column(Text(one_line(head) if "\n" not in head else head), justify="right", overflow="fold")
+        made.add_column(Text(head), justify="right", overflow="fold")
     return made
 
 
@@ -123,14 +127,14 @@ def _plain(*cells: str) -> list[Text]:
 def _cells(figure: Figure, runs: Sequence[Json]) -> list[Text]:
     """Return a figure of every run; behind it its ratio to the first run's, and a mark at the best."""
     values = [figure.value(run) for run in runs]
-    best = _best(values) if figure.low else None
+    shown = ["-" if value is None else figure.shown(value) for value in values]
+    marks = _marks(values, shown) if figure.low else [""] * len(runs)
     cells = []
-    for run, value in zip(runs, values, strict=True):
+    for run, text, mark in zip(runs, shown, marks, strict=True):
         ratio = run["against"][figure.ratio] if run["against"] and figure.ratio else None
         after = f"{ratio:.2f}" if ratio is not None else ""
-        shown = "-" if value is None else figure.shown(value)
         room = 0 if len(runs) == 1 else _RATIO if run["against"] else len(BEST)
-        cells.append(_cell(shown, after + _mark(value, best), room))
+        cells.append(_cell(text, after + mark, room))
     return cells
 
 
@@ -140,11 +144,8 @@ def _cell(shown: str, after: str, room: int) -> Text:
     return Text(padded, style="green" if after.endswith(BEST) else "", no_wrap=True)
 
 
-def _best(values: Sequence[float | None]) -> float | None:
-    """Return the lowest value, or None where there is nothing to choose from."""
-    known = [value for value in values if value is not None]
-    return min(known) if len(known) > 1 and min(known) < max(known) else None
-
-
-def _mark(value: float | None, best: float | None) -> str:
-    return BEST if best is not None and value == best else ""
+def _marks(values: Sequence[float | None], shown: Sequence[str]) -> list[str]:
+    """Return a mark for all that look like the lowest value; none where nothing else is shown."""
+    known = [(value, text) for value, text in zip(values, shown, strict=True) if value is not None]
+    best = min(known)[1] if len({text for _, text in known}) > 1 else None
+    return [BEST if text == best else "" for text in shown]

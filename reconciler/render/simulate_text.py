@@ -1,14 +1,14 @@
 """A simulation as people read it. Written from the JSON document, so both always say the same."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from reconciler.core.words import counted
 from reconciler.render import simulate_tables as tables
 from reconciler.render.paint import one_line, painter
 from reconciler.render.plan_document import as_json
-from reconciler.render.simulate_shapes import SimulateDocument
+from reconciler.render.simulate_shapes import SimulateDocument, UnknownDocument
 from reconciler.render.units import size, span
 
 Json = Mapping[str, Any]
@@ -36,18 +36,17 @@ def simulate_text(simulation: Json, *, colour: bool = False, width: int = WIDTH)
     return "\n".join([*lines, *([""] if advice else []), *advice])
 
 
-def unknown_lines(trace: Json) -> list[str]:
+def unknown_lines(unknown: Sequence[UnknownDocument]) -> list[str]:
     """Return what is to be said of names in the trace that no model has."""
-    unknown = trace["unknown"]
-    lines = [
-        f'no model is called "{one_line(u["name"])}": {_requests(u["requests"])} refused'
-        + (f' (did you mean "{one_line(u["nearest"])}"?)' if u["nearest"] else "")
-        for u in unknown[:_NAMED]
-    ]
-    if more := unknown[_NAMED:]:
+    lines = []
+    for found in unknown[:_NAMED]:
+        meant = f' (did you mean "{one_line(found.nearest)}"?)' if found.nearest else ""
         lines.append(
-            f"{len(more)} further names are no models: {_requests(sum(u['requests'] for u in more))} refused"
+            f'no model is called "{one_line(found.name)}": {_requests(found.requests)} refused{meant}'
         )
+    if more := unknown[_NAMED:]:
+        count = _requests(sum(u.requests for u in more))
+        lines.append(f"{counted(len(more), 'further name')} of the trace without a model: {count} refused")
     return lines
 
 

@@ -65,7 +65,7 @@ def _run(run: Run, clients: bool, against: AgainstDocument | None) -> RunDocumen
         regrets=result.regrets,
         prewarms=_prewarms(result.actions),
         rivals=rivals(manifest, result),
-        models=tuple(_model(name, result) for name in sorted({*result.models, *result.sizes})),
+        models=tuple(_model(name, result) for name in sorted(result.sizes)),
         clients=_clients(result.clients) if clients else None,
         against=against,
     )

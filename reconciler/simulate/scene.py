@@ -10,7 +10,7 @@ from reconciler.simulate.result import Result
 
 def panels(results: Sequence[Result]) -> list[Panel]:
     """Return one panel a run; a model has the same lane in all of them, also where it did nothing."""
-    names = sorted({name for r in results for name in {*r.sizes, *r.models, *r.residency}})
+    names = sorted({name for r in results for name in r.sizes})
     return [_panel(result, names) for result in results]
 
 

@@ -21,7 +21,7 @@ def test_help_texts(verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert main([*filter(None, [verb]), "--help"]) == 0
     text = capsys.readouterr().out
     assert_golden(f"help{'-' + verb if verb else ''}.txt", text)
-    assert ("RECONCILE_API_KEY" in text) is (verb not in ("validate", "schema", "doctor"))
+    assert ("RECONCILE_API_KEY" in text) is (verb not in ("validate", "schema", "doctor", "simulate"))
 
 
 def test_python_m_is_the_same_program() -> None:

@@ -1,0 +1,200 @@
+"""`reconcile simulate TRACE`: what a manifest would have made of requests that came, without loading a model."""
+
+import json as json_library
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from cyclopts import Parameter
+
+from reconciler.cli import options
+from reconciler.cli.output import OK, CliError, UsageError, colour, note, say, say_json
+
+if TYPE_CHECKING:
+    from reconciler.cli.simulate_progress import Bar
+    from reconciler.cli.simulate_runs import Case
+    from reconciler.render.simulate_shapes import UnknownDocument
+    from reconciler.simulate.report import Run
+    from reconciler.simulate.trace import Trace
+
+#: Columns of the text: never fewer, and on a terminal no more than are pleasant to read.
+_NARROWEST: Final = 60
+_WIDEST: Final = 120
+
+
+def simulate(
+    trace: Annotated[
+        str,
+        Parameter(
+            help="File of requests (CSV, JSONL, llama-swap's activity), or history: this machine's own."
+        ),
+    ],
+    /,
+    *,
+    manifest: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            name="--manifest",
+            metavar="PATH",
+            negative=(),
+            show_default=False,
+            help="Manifest to simulate; again for more of them, side by side [default: manifests].",
+        ),
+    ] = (),
+    policy: Annotated[
+        tuple[Literal["cost", "lru"], ...],
+        Parameter(
+            name="--policy",
+            metavar="POLICY",
+            negative=(),
+            show_default=False,
+            help="Who gives way; again to compare [default: the manifest's].",
+        ),
+    ] = (),
+    prewarm: Annotated[
+        tuple[Literal["off", "free", "full"], ...],
+        Parameter(
+            name="--prewarm",
+            metavar="WHEN",
+            negative=(),
+            show_default=False,
+            help="What is loaded in advance; again to compare [default: the manifest's].",
+        ),
+    ] = (),
+    machine: Annotated[
+        Path | None,
+        Parameter(
+            name="--machine", metavar="FILE", help="Simulate the machine this file describes, not this one."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        Parameter(
+            name="--from",
+            metavar="TIME",
+            help="Leave out what came before: 8h, 1d12h, counted from the midnight before the first request.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, Parameter(name="--to", metavar="TIME", help="Leave out what came from then on.")
+    ] = None,
+    clients: Annotated[
+        bool, Parameter(negative=(), show_default=False, help="Show how each client waited, too.")
+    ] = False,
+    picture: Annotated[
+        Path | None,
+        Parameter(name="--picture", metavar="FILE", help="Draw all runs into this file, as SVG."),
+    ] = None,
+    actions: Annotated[
+        Path | None,
+        Parameter(
+            name="--actions",
+            metavar="FILE",
+            help="Write every load and eviction into this file, a line of JSON each.",
+        ),
+    ] = None,
+    json: options.Json = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Show what would have become of requests that came, without loading a model.
+
+    The trace is replayed on a virtual clock by the code that the loop runs, with the same queues and gates, one load or
+    eviction at a time, and how long each takes: how long people would have waited, and what for. With several
+    manifests, policies or ways of loading in advance every combination is run and shown beside the first.
+    """
+    from reconciler.cli import simulate_runs, simulate_trace
+    from reconciler.cli.simulate_progress import Bar
+    from reconciler.core.types import Policy, Prewarm
+    from reconciler.render.simulate_text import simulate_json, simulate_text, unknown_lines
+    from reconciler.simulate.report import report
+    from reconciler.store.paths import state_dir as resolve
+
+    _check_outputs(picture, actions)
+    here = simulate_runs.known(resolve(state_dir, create=False))
+    with Bar() as bar:
+        requests = simulate_trace.read(trace, here.past, bar.about(f"reading {trace}"))
+        requests = simulate_trace.between(requests, since, until)
+        bases = [simulate_runs.base(path, machine, here) for path in dict.fromkeys(manifest or _default())]
+        told = simulate_trace.document(requests, trace, _unknown(requests, bases))
+        for line in [*requests.notes, *unknown_lines(told.unknown)]:
+            note(f"note: {line}")
+        cases = simulate_runs.variants(bases, [Policy(p) for p in policy], [Prewarm(p) for p in prewarm])
+        runs = _run(cases, requests, bar)
+    _write(picture, actions, runs)
+    document = simulate_json(report(told, str(machine) if machine else None, runs, clients=clients))
+    if json:
+        say_json(document)
+    else:
+        say(simulate_text(document, colour=colour(), width=_width()))
+    return OK
+
+
+def _default() -> tuple[Path, ...]:
+    from reconciler.cli.run import DEFAULT_PATH
+
+    return (DEFAULT_PATH,)
+
+
+def _check_outputs(picture: Path | None, actions: Path | None) -> None:
+    """Raise before a long simulation what could not be written after it."""
+    if picture is not None and picture.suffix.lower() != ".svg":
+        raise UsageError(
+            f"--picture draws SVG, so the file is to be called NAME.svg, not {picture.name}; browsers show it,"
+            " and print it or save it as other formats"
+        )
+    for path, option in ((picture, "--picture"), (actions, "--actions")):
+        if path is not None and not path.parent.is_dir():
+            raise CliError(f"{option}: there is no directory {path.parent}")
+        if path is not None and path.is_dir():
+            raise CliError(f"{option}: {path} is a directory")
+
+
+def _unknown(trace: "Trace", bases: "Sequence[Case]") -> "tuple[UnknownDocument, ...]":
+    """Return the names that no manifest has; those that only some lack are said, with the manifest."""
+    from reconciler.cli import simulate_trace
+    from reconciler.render import one_line
+
+    asked = simulate_trace.counts(trace)
+    missing = []
+    for case in bases:
+        names = [spec.name for spec in case.layout.manifest.models]
+        missing.append(simulate_trace.unknown_in(asked, case.manifest, names, case.layout.routes))
+    everywhere = set.intersection(*({u.name for u in found} for found in missing))
+    for case, found in zip(bases, missing, strict=True):
+        if some := [one_line(u.name) for u in found if u.name not in everywhere]:
+            note(f"note: {case.manifest} has no {', '.join(some)}: requests for them are refused there")
+    return tuple(u for u in missing[0] if u.name in everywhere)
+
+
+def _run(cases: "Sequence[Case]", trace: "Trace", bar: "Bar") -> "list[Run]":
+    from reconciler.simulate.engine import run
+    from reconciler.simulate.report import Run
+
+    return [
+        Run(case.manifest, case.layout, run(case.layout, trace, progress=bar.about(case.layout.name)))
+        for case in cases
+    ]
+
+
+def _write(picture: Path | None, actions: Path | None, runs: "Sequence[Run]") -> None:
+    from reconciler.render.simulate_picture import picture as drawn
+    from reconciler.simulate.scene import decisions, panels
+
+    results = [run.result for run in runs]
+    if picture is not None:
+        picture.write_text(drawn(panels(results)), encoding="utf-8")
+    if actions is not None:
+        with actions.open("w", encoding="utf-8") as file:
+            file.writelines(
+                json_library.dumps(line, ensure_ascii=False) + "\n" for line in decisions(results)
+            )
+
+
+def _width() -> int:
+    from reconciler.render.simulate_text import WIDTH
+
+    if not sys.stdout.isatty():
+        return WIDTH
+    return min(max(shutil.get_terminal_size().columns, _NARROWEST), _WIDEST)
