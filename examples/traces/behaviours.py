@@ -25,10 +25,10 @@ def chats(models: Sequence[str], daily: float, hours: Hours = WORK, who: str = "
     return behave
 
 
-def talk(day: Day, session: Session, model: str, turns: int) -> None:
-    """Let one conversation happen."""
+def talk(day: Day, session: Session, model: str, turns: int, answer: float = 340.0) -> None:
+    """Let one conversation happen; half of the answers are longer than `answer` tokens."""
     for _ in range(turns):
-        session.ask(model, day.tokens(280, 0.8), day.tokens(340, 0.8, 4_000), day.about(38, 0.95, 900))
+        session.ask(model, day.tokens(280, 0.8), day.tokens(answer, 0.8, 4_000), day.about(38, 0.95, 900))
 
 
 def coding(
@@ -197,17 +197,26 @@ def memoryless(models: Sequence[str], daily: float) -> Behaviour:
 
 
 def two_at_once(first: str, second: str, daily: float, hours: Hours = WORK) -> Behaviour:
-    """Two people work at the same time, each with a model of their own."""
+    """Two people work on the same day, one session after another each, and each with a model of their own."""
 
     def behave(day: Day) -> None:
-        for _ in range(day.some(daily)):
-            at = day.between(hours)
-            talk(day, day.session("one", at), first, day.turns(12, 40))
-            other = day.session("two", at + day.draw.uniform(0.0, 300.0))
-            for _ in range(day.turns(40, 250)):
-                other.ask(second, day.tokens(1180, 0.9), day.tokens(250, 0.9, 3_500), day.about(9, 1.25, 600))
+        pause = (hours[1] - hours[0]) * HOUR / daily / 2
+        for who in ("one", "two"):
+            at = hours[0] * HOUR + day.draw.expovariate(1 / pause)
+            while at < hours[1] * HOUR:
+                session = day.session(who, at)
+                if who == "one":
+                    talk(day, session, first, day.turns(8, 40), 190.0)
+                else:
+                    _work(day, session, second)
+                at = session.now - day.begin + day.draw.expovariate(1 / pause)
 
     return behave
+
+
+def _work(day: Day, session: Session, model: str) -> None:
+    for _ in range(day.turns(45, 250)):
+        session.ask(model, day.tokens(1180, 0.9), day.tokens(250, 0.9, 3_500), day.about(9, 1.25, 600))
 
 
 def until(day_number: int, before: Behaviour, after: Behaviour) -> Behaviour:

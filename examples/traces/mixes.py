@@ -102,8 +102,8 @@ def uniform(much: Much) -> Mix:
 
 def pingpong(much: Much) -> Mix:
     return [
-        ("two", b.two_at_once("chat-70b", "coder-30b", much(14))),
-        ("chat", b.chats(["chat-70b", "chat-70b", "image"], much(10))),
+        ("two", b.two_at_once("chat-70b", "coder-30b", much(18))),
+        ("chat", b.chats(["chat-70b", "chat-70b", "image"], much(6))),
     ]
 
 
