@@ -5,7 +5,7 @@ So what advice takes for the effect of a change is not what the tests take for i
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from reconciler.core.memory import Estimate, Memory, Watermarks
 from reconciler.core.types import (
@@ -19,6 +19,7 @@ from reconciler.core.types import (
     Observation,
     Preflight,
     Residency,
+    Swap,
     World,
 )
 from worlds import MIB, NOW
@@ -73,7 +74,8 @@ class Machine:
     at: float = NOW
     #: How many tokens are in one MiB of context.
     tokens: int = 1000
-    swaps: tuple[tuple[str, str], ...] = field(default=())
+    #: Who went for whom in the last minutes, the newest last.
+    swaps: tuple[tuple[str, str], ...] = ()
 
     def edit(self, name: str, **fields: object) -> "Machine":
         """The same machine with one of its models set otherwise."""
@@ -105,7 +107,8 @@ class Machine:
             tuple(_preflight(m, self.tokens) for m in self.models),
         )
         chances = tuple(Chance(m.name, m.returns) for m in self.models if m.returns is not None)
-        return manifest, World(seen, tuple(_entries(self.models)), chances)
+        swaps = tuple(Swap(*pair, NOW - 300 + n) for n, pair in enumerate(self.swaps))
+        return manifest, World(seen, tuple(_entries(self.models)), chances, swaps=swaps)
 
 
 def _spec(m: Desk) -> ModelSpec:

@@ -89,7 +89,9 @@ def rivalry_text(rivalry: Rivalry) -> str:
     head = f"{names} do not fit together: they lack {at_least(rivalry.short)}"
     ways = [_way(change) for change in rivalry.changes[:_WAYS]]
     all_of_them = "both" if len(rivalry.models) == 2 else "all"
-    return f"{head}; {' or '.join(ways)} would fit {all_of_them}" if ways else head
+    if not ways:
+        return f"{head}, more than any one of them could do without"
+    return f"{head}; {' or '.join(ways)} would fit {all_of_them}"
 
 
 def _way(change: Change) -> str:
