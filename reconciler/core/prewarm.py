@@ -46,7 +46,10 @@ class Advance(Room):
         if not candidates:
             return None
         rows = [row for row in self.table.rows if row.name in candidates]
-        if self.prewarm is Prewarm.FULL:
+        # A warm model that lacks room would take what is freed for another one.
+        if self.prewarm is Prewarm.FULL and not any(
+            block.reason is Reason.NO_ROOM for block in self.out.blocked.values()
+        ):
             return self._in_place_of_others(rows, candidates)
         return self._into_free_memory(rows, candidates)
 
@@ -66,7 +69,8 @@ class Advance(Room):
     def _may_come(self, row: Row) -> bool:
         if row.instance is not None or row.sleeper is not None or row.name not in self.chances:
             return False
-        if row.demand.dismissed or row.spec.residency is Residency.TRANSIENT:
+        # Whatever is wanted in memory has claimed its room already, by rules of its own.
+        if row.wanted or row.demand.dismissed or row.spec.residency is Residency.TRANSIENT:
             return False
         if dict(self._prewarms.until).get(row.name, 0.0) > self.now or rests_until(row, self.now) is not None:
             return False
@@ -137,4 +141,4 @@ def next_look(manifest: Manifest, world: World, now: float) -> float | None:
     if manifest.prewarm is Prewarm.OFF or manifest.prewarm_per_hour <= 0:
         return None
     last = world.prewarms.begun[-1] if world.prewarms.begun else -PACE
-    return max(last + PACE, now + PACE / 2)
+    return max(last + PACE, now + PACE)
