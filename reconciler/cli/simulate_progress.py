@@ -59,4 +59,4 @@ class Bar:
             transient=True,
         )
         progress.start()
-        return progress, progress.add_task("", total=1.0)
+        return progress, progress.add_task(self._what, total=1.0)

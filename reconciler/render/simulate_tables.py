@@ -25,6 +25,7 @@ _RATIO: Final = len("0.92*")
 def run_table(runs: Sequence[Json]) -> Table:
     """Return the figures of up to `SIDE_BY_SIDE` runs, a column each."""
     made = _table("", *_heads(runs))
+    made.show_header = len(runs) > 1  # a single run was named already
     for figure in figures(runs):
         made.add_row(Text(figure.label), *_cells(figure, runs))
     return made
