@@ -98,7 +98,7 @@ def simulate(
     json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Show what would have become of requests that came, without loading a model.
+    """Show how requests would have waited, without loading a model.
 
     The trace is replayed on a virtual clock by the code that the loop runs, with the same queues and gates, one load or
     eviction at a time, and how long each takes: how long people would have waited, and what for. With several
