@@ -13,7 +13,7 @@ from reconciler.core.advice_types import Advice, Change, Worth
 from reconciler.core.diff import compare
 from reconciler.core.room import Room
 from reconciler.core.types import Evict, Load, Manifest, Outcome, Plan, World
-from reconciler.core.value import load_seconds, value
+from reconciler.core.value import value
 
 
 def advise(manifest: Manifest, world: World, model: str, now: float) -> Advice:
@@ -53,11 +53,15 @@ def worth(case: Case, model: str) -> Worth:
         raise KeyError(model)
     room = Room(case.manifest, case.world, table, case.now)
     order = list(room.victims)
-    returns = room.chances.get(model)
+    known = room.chances.get(model)
+    # What it spares if it is sure to be used at once is what it takes to come back.
+    seconds, whole = value(row, known, case.now), value(row, 1.0, case.now)
+    unknown = known is None and row.instance is None
     return Worth(
-        seconds=value(row, returns, case.now),
-        load_seconds=load_seconds(row.entry, row.size or row.charge),
-        returns=returns,
+        seconds=seconds,
+        return_seconds=whole,
+        returns=None if unknown or whole <= 0 else seconds / whole,
+        learned=known is not None,
         rank=order.index(model) + 1 if model in order else None,
         of=len(order),
     )

@@ -1,6 +1,7 @@
 """The single changes that would make a model fit: each is tried by planning the world in which it has been made."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import ceil
 from typing import Final
 
@@ -23,19 +24,31 @@ PERCENT: Final = 100
 _BEYOND_HELP: Final = frozenset(
     {Reason.NOT_STARTABLE, Reason.SIZE_UNKNOWN, Reason.MEMORY_UNKNOWN, Reason.MEMORY_PRESSURE}
 )
+#: What a model depends on that can never fit: only how large things are, and who is pinned.
+_SETTINGS: Final = frozenset(
+    {
+        ChangeKind.MEMORY,
+        ChangeKind.CONTEXT,
+        ChangeKind.RESERVE,
+        ChangeKind.HARD_MARK,
+        ChangeKind.UNPIN,
+    }
+)
 
 
 def changes(case: Case, model: str) -> Iterator[Change]:
     """Yield the smallest single change of each kind that would have a model loaded for a request that came now.
 
     What asks least of people comes first, and nothing is worked out before it is asked for. Nothing is yielded for a
-    model that would be loaded as things are, or that no such change helps.
+    model that would be loaded as things are, or that no such change helps. For one that can never fit they are the
+    changes with which it could.
     """
     search = _Search(asked(case, model), model)
     if not search.hopeful:
         return
     for kind in ChangeKind:
-        yield from search.of(kind)
+        if not search.ever or kind in _SETTINGS:
+            yield from search.of(kind)
 
 
 class _Search:
@@ -51,6 +64,8 @@ class _Search:
         self.reason = block.reason if block is not None else None
         #: Steps that it probably takes: what lacks is usually known.
         self.guess = steps(block.short or 0) if block is not None else 0
+        #: It has to do with settings alone: whatever is in use now is another matter.
+        self.ever = self.reason is Reason.NEVER_FITS
         self._finders: dict[ChangeKind, Callable[[], Iterator[Change]]] = {
             ChangeKind.WAIT: self._wait,
             ChangeKind.ASK: self._ask,
@@ -75,17 +90,25 @@ class _Search:
         return self._finders[kind]()
 
     def _works(self, change: Change) -> bool:
-        return loads(changed(self.case, change).plan(), self.model)
+        made = changed(self.case, change).plan()
+        if not self.ever:
+            return loads(made, self.model)
+        verdict = made.verdict(self.model)
+        return verdict is not None and verdict.reason is not Reason.NEVER_FITS
+
+    def _told(self, change: Change) -> Change:
+        """Return a change that works with the note whether it works at once."""
+        return replace(change, at_once=not self.ever or loads(changed(self.case, change).plan(), self.model))
 
     def _first(self, candidates: Iterator[Change]) -> Iterator[Change]:
         found = next(filter(self._works, candidates), None)
-        return iter(() if found is None else (found,))
+        return iter(() if found is None else (self._told(found),))
 
     def _least(self, make: Callable[[int], Change], most: int, guess: int | None = None) -> Iterator[Change]:
         """Yield the change with the smallest number from 1 to `most` that works."""
         guess = self.guess if guess is None else guess
         found = smallest(lambda count: self._works(make(count)), most, guess)
-        return iter(() if found is None else (make(found),))
+        return iter(() if found is None else (self._told(make(found)),))
 
     def _wait(self) -> Iterator[Change]:
         now = self.case.now

@@ -129,7 +129,23 @@ def _standing(row: Row) -> Instance:
 
 def _rivalry(case: Case, names: Names, rows: Mapping[str, Row]) -> Rivalry:
     """Return what models lack that cannot stand together, and what would let them."""
-    return Rivalry(names, lack(case, names), tuple(_changes(case, names, rows)))
+    changes = tuple(_changes(case, names, rows))
+    enough = any(change.kind is ChangeKind.CONTEXT for change in changes)
+    return Rivalry(names, lack(case, names), changes, () if enough else _together(case, names, rows))
+
+
+def _together(case: Case, names: Names, rows: Mapping[str, Row]) -> tuple[Change, ...]:
+    """Return less context of each of them, in proportion to what it could do without; empty = that is not enough."""
+    spares = {name: spare(rows[name]) // STEP for name in names}
+    most = sum(spares.values())
+    wanted = steps(lack(case, names))
+    if wanted > most:
+        return ()
+    counts = {name: -(-wanted * count // most) for name, count in spares.items() if count}
+    changes = tuple(_less_steps(rows[name], count) for name, count in counts.items())
+    for change in changes:
+        case = changed(case, change)
+    return changes if lack(case, names) <= 0 else ()
 
 
 def _changes(case: Case, names: Names, rows: Mapping[str, Row]) -> Iterator[Change]:

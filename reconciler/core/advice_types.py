@@ -47,17 +47,22 @@ class Change:
     seconds: float | None = None
     #: For people: what makes the difference then.
     why: str = ""
+    #: Whether a request that came now would have it loaded then. False = it could be loaded then, which it could not
+    #: before, but not as long as all is in use that is in use now.
+    at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
     """What a model in memory spares those who use it, and its place among those that may have to give way."""
 
-    #: Seconds of waiting it is expected to spare, and those that loading it takes.
+    #: Seconds of waiting it is expected to spare: those that it takes to come back, by the chance that it is used.
     seconds: float
-    load_seconds: float
-    #: `Chance.returns`, where something is known of its use.
+    return_seconds: float
+    #: That chance, as in `Chance.returns`; None = nothing is known of its use.
     returns: float | None
+    #: Whether it is known from its use, and not taken from how long it has been idle alone.
+    learned: bool
     #: From 1 = the first to go for a model that may displace all of them; None = it is not among them.
     rank: int | None = None
     of: int = 0
@@ -72,6 +77,8 @@ class Rivalry:
     short: int
     #: Each of these alone would let them stand together, what asks least of people first; empty = none would.
     changes: tuple[Change, ...] = ()
+    #: Less context of several, which only together is enough; where that of one is not.
+    together: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ def at_least(count: int) -> str:
     >>> at_least(3 << 30), at_least((3 << 30) + 1), at_least(12 << 20)
     ('3.0 GiB', '3.1 GiB', '12 MiB')
     """
-    tenth = _GIB // 10
-    return size(count) if count < _GIB else f"{-(-count // tenth) / 10:.1f} GiB"
+    return size(count) if count < _GIB else f"{-(-count * 10 // _GIB) / 10:.1f} GiB"
 
 
 def within_horizon(returns: float) -> float:
@@ -37,7 +36,8 @@ def within_horizon(returns: float) -> float:
 
 def change_text(change: Change) -> str:
     """Return a change in words that go on from `it would be loaded`."""
-    return _of_machine(change) if change.model is None else _of_model(change, change.model)
+    text = _of_machine(change) if change.model is None else _of_model(change, change.model)
+    return text if change.at_once else f"{text}, once what is in use leaves room for it"
 
 
 def _of_machine(change: Change) -> str:
@@ -87,11 +87,14 @@ def rivalry_text(rivalry: Rivalry) -> str:
     """Return who does not fit together, and what would change that."""
     names = _listed(rivalry.models)
     head = f"{names} do not fit together: they lack {at_least(rivalry.short)}"
-    ways = [_way(change) for change in rivalry.changes[:_WAYS]]
+    ways = [_way(change) for change in rivalry.changes]
     all_of_them = "both" if len(rivalry.models) == 2 else "all"
+    if rivalry.together:
+        parts = [_way(change) for change in rivalry.together]
+        ways = [f"{', '.join(parts[:-1])} and {parts[-1]}", *ways]
     if not ways:
-        return f"{head}, more than any one of them could do without"
-    return f"{head}; {' or '.join(ways)} would fit {all_of_them}"
+        return f"{head}, more than their contexts could do without"
+    return f"{head}; {' or '.join(ways[:_WAYS])} would fit {all_of_them}"
 
 
 def _way(change: Change) -> str:

@@ -64,7 +64,15 @@ def hint_documents(
 
 def _worth(worth: Worth) -> WorthDocument:
     soon = None if worth.returns is None else within_horizon(worth.returns)
-    return WorthDocument(worth.seconds, worth.load_seconds, worth.returns, soon, worth.rank, worth.of)
+    return WorthDocument(
+        seconds=worth.seconds,
+        return_seconds=worth.return_seconds,
+        returns=worth.returns,
+        learned=worth.learned,
+        soon=soon,
+        rank=worth.rank,
+        of=worth.of,
+    )
 
 
 def _going(step: Evict) -> GoingDocument:
@@ -92,6 +100,7 @@ def _changes(changes: Iterable[Change]) -> tuple[ChangeDocument, ...]:
             may_preempt=change.may_preempt.value if change.may_preempt is not None else None,
             mark=change.mark,
             seconds=change.seconds,
+            at_once=change.at_once,
             text=change_text(change),
         )
         for change in changes
@@ -99,4 +108,10 @@ def _changes(changes: Iterable[Change]) -> tuple[ChangeDocument, ...]:
 
 
 def _rivalry(rivalry: Rivalry) -> RivalryDocument:
-    return RivalryDocument(rivalry.models, rivalry.short, _changes(rivalry.changes), rivalry_text(rivalry))
+    return RivalryDocument(
+        models=rivalry.models,
+        short=rivalry.short,
+        changes=_changes(rivalry.changes),
+        together=_changes(rivalry.together),
+        text=rivalry_text(rivalry),
+    )

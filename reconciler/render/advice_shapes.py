@@ -39,6 +39,8 @@ class ChangeDocument(Document):
     mark: float | None
     """Share of the machine's memory, 0-1."""
     seconds: float | None
+    at_once: bool
+    """A request that came now would have it loaded then; false = it could be loaded then, once others make room."""
     text: str
     """For people: goes on from `it would be loaded`."""
 
@@ -48,10 +50,13 @@ class WorthDocument(Document):
     """What a model in memory spares those who use it."""
 
     seconds: float
-    """Seconds of waiting it is expected to spare: those that loading it takes, by the chance of its next use."""
-    load_seconds: float
+    """Seconds of waiting it is expected to spare: `return_seconds` by `returns`."""
+    return_seconds: float
+    """Seconds it takes to come back: those to load it, and to make the room for that."""
     returns: float | None
     """Mean of exp(-t / 900 s) over the time t until its next use: 1 = at once, 0 = never; null = nothing is known."""
+    learned: bool
+    """`returns` is known from its use, and not taken from how long it has been idle alone."""
     soon: float | None
     """Probability that it is used within 15 minutes, worked out from `returns`."""
     rank: int | None
@@ -87,6 +92,8 @@ class RivalryDocument(Document):
     """Bytes that they lack together."""
     changes: tuple[ChangeDocument, ...]
     """Each of these alone would let them stand together, what asks least of people first."""
+    together: tuple[ChangeDocument, ...]
+    """Less context of several, which only together is enough; where that of one alone is not."""
     text: str
     """For people."""
 

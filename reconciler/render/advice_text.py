@@ -37,12 +37,13 @@ def room_lines(advice: Json) -> Iterable[tuple[str, str]]:
 
 
 def _value(worth: Json) -> str:
-    """Return `saves 12s: 18s to load, used again within 15 min: about 64 %`."""
+    """Return `12s to spare: 18s to come back, used again within 15 min: about 64 %`."""
     saves = f"{span(worth['seconds'])} to spare" if worth["seconds"] >= _NOTHING else "nothing to spare"
-    load = f"{span(worth['load_seconds'])} to load"
+    back = f"{span(worth['return_seconds'])} to come back"
     if worth["soon"] is None:
-        return f"{saves}: {load}; nothing is known yet of when it is used"
-    return f"{saves}: {load}, used again within 15 min: {_percent(worth['soon'])}"
+        return f"{saves}: {back}; nothing is known yet of when it is used"
+    guess = "" if worth["learned"] else ", by its idle time alone"
+    return f"{saves}: {back}, used again within 15 min: {_percent(worth['soon'])}{guess}"
 
 
 def _percent(share: float) -> str:

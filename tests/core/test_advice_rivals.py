@@ -29,9 +29,19 @@ def told(machine: Machine) -> list[str]:
 
 
 def test_where_no_single_change_is_enough_that_is_said() -> None:
-    assert told(replace(PAIR, swaps=TURNS)) == [
-        "a and b do not fit together: they lack 20 MiB, more than any one of them could do without"
+    machine = replace(PAIR, models=(Desk("a", 60, 10, idle=5.0), Desk("b", 60, 10)), swaps=TURNS)
+    assert told(machine) == [
+        "a and b do not fit together: they lack 40 MiB, more than their contexts could do without"
     ]
+
+
+def test_where_less_of_one_is_not_enough_less_of_both_may_be() -> None:
+    text = (
+        "a and b do not fit together: they lack 20 MiB; "
+        "10 MiB less context for a (10000 tokens less, 10000 left) and "
+        "10 MiB less context for b (10000 tokens less, 10000 left) would fit both"
+    )
+    assert told(replace(PAIR, swaps=TURNS)) == [text]
 
 
 def test_the_smallest_context_that_is_enough_is_named() -> None:
@@ -89,8 +99,12 @@ def test_old_swaps_say_nothing() -> None:
 def test_three_of_which_each_two_would_fit() -> None:
     models = tuple(Desk(name, 30, 16) for name in "abc")
     machine = Machine(models, memory=100, total=100, swaps=(("a", "b"), ("b", "c"), ("c", "a")))
-    text = "a, b and c do not fit together: they lack 38 MiB, more than any one of them could do without"
-    assert told(machine) == [text]
+    assert [r.models for r in found(machine)] == [("a", "b", "c")]
+    assert [(c.model, c.bytes // MIB) for c in found(machine)[0].together] == [
+        ("a", 13),
+        ("b", 13),
+        ("c", 13),
+    ]
     roomier = replace(machine, memory=130, total=130)
     text = (
         "a, b and c do not fit together: they lack 8 MiB; "
@@ -187,6 +201,12 @@ def test_rivals_cannot_stand_together_and_can_after_the_change_but_not_after_les
                         else machine.edit(made.model, context=machine.get(made.model).context - mib)
                     )
                     assert stands(after, rivalry.models) is fits, (seed, made)
+            if rivalry.together:
+                after = machine
+                for change in rivalry.together:
+                    name = change.model or ""
+                    after = after.edit(name, context=after.get(name).context - change.bytes // MIB)
+                assert stands(after, rivalry.models), (seed, rivalry.together)
     assert count >= 10
 
 

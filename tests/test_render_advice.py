@@ -1,0 +1,205 @@
+"""Advice as people and programs read it: whole texts as golden files, JSON against its committed schema."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from advice_worlds import Desk, Machine
+from board_samples import SOURCE, applied, snapshot
+from golden_files import assert_golden
+from reconciler.board import Snapshot
+from reconciler.core.advice_types import Change, ChangeKind
+from reconciler.core.advice_words import change_text
+from reconciler.core.machine import Idle
+from reconciler.core.plan import plan
+from reconciler.core.types import MayPreempt, Residency
+from reconciler.render import (
+    advice_document,
+    advice_json,
+    explain_text,
+    hint_documents,
+    plan_json,
+    plan_text,
+    schemas,
+    status_json,
+    status_text,
+)
+from worlds import NOW
+
+SCHEMAS = Path(__file__).parents[1] / "schemas"
+GIB = 1024
+#: A full desk: `chat` and `coder` take turns, `big` is too large beside the pinned `embed`, `notes` waits for nobody.
+DESK = Machine(
+    (
+        Desk("big", 30 * GIB, 10 * GIB, waits=12.0),
+        Desk("chat", 16 * GIB, 8 * GIB, idle=40.0, returns=0.6, priority=500),
+        Desk("coder", 16 * GIB, 8 * GIB, waits=3.0, returns=0.7),
+        Desk("embed", 1 * GIB, 0, idle=5.0, residency=Residency.PINNED, stated=True),
+        Desk("kept", 8 * GIB, 2 * GIB, idle=400.0, priority=900, min_resident=600.0, age=400.0),
+        Desk("notes", 2 * GIB, 1 * GIB, returns=0.002),
+    ),
+    total=48 * GIB,
+    memory=40 * GIB,
+    reserve=0,
+    swaps=(("chat", "coder"), ("coder", "chat")),
+    tokens=8,
+)
+CALM = replace(DESK.edit("big", waits=None).edit("coder", waits=None), swaps=())
+
+
+def seen(machine: Machine = DESK) -> Snapshot:
+    manifest, world = machine.built()
+    names = {m.name: m.name for m in manifest.models}
+    base = replace(applied(), manifest=manifest, launches={}, routes=names, warnings=())
+    made = plan(manifest, world, NOW)
+    return replace(
+        snapshot(),
+        applied=base,
+        world=world,
+        plan=made,
+        state=Idle(),
+        progress=None,
+        at=NOW,
+        manifest_conditions=(),
+        model_conditions={},
+    )
+
+
+def explained(name: str, machine: Machine = DESK) -> str:
+    shot = seen(machine)
+    return explain_text(status_json(shot, NOW), name, advice_json(shot, NOW, name))
+
+
+@pytest.mark.parametrize("name", ["big", "chat", "coder", "embed", "notes"])
+def test_explain_text(name: str) -> None:
+    assert_golden(f"advice-{name}.txt", explained(name) + "\n")
+
+
+def test_status_and_dry_run_tell_at_most_three_things() -> None:
+    shot = seen()
+    assert_golden("advice-status.txt", status_text(status_json(shot, NOW)) + "\n")
+    hints = hint_documents(shot.applied.manifest, shot.world, shot.plan, NOW, waiting=True)
+    assert_golden("advice-plan.txt", plan_text(shot.plan, SOURCE, advice=hints) + "\n")
+    assert [h.about for h in hints] == ["rivals", "blocked"]
+
+
+def test_no_advice_where_nobody_waits_or_takes_turns() -> None:
+    shot = seen(CALM)
+    assert status_json(shot, NOW)["advice"] == []
+    assert "advice:" not in status_text(status_json(shot, NOW))
+
+
+def test_no_advice_in_the_status_of_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    shot = seen()
+    assert status_json(shot, NOW)["advice"]
+    monkeypatch.setattr(advice_document, "MODELS", 5)
+    assert status_json(shot, NOW)["advice"] == []
+
+
+@pytest.mark.parametrize("name", ["big", "chat", "coder", "embed", "notes"])
+def test_the_document_conforms(name: str) -> None:
+    document = json.loads(json.dumps(advice_json(seen(), NOW, name)))
+    jsonschema.validate(document, schemas.advice_schema())
+    assert json.loads((SCHEMAS / "advice.v1.json").read_text("utf-8")) == schemas.advice_schema()
+    assert document["model"] == name
+
+
+def test_status_and_plan_with_advice_conform() -> None:
+    shot = seen()
+    status = json.loads(json.dumps(status_json(shot, NOW)))
+    jsonschema.validate(status, schemas.status_schema())
+    hints = hint_documents(shot.applied.manifest, shot.world, shot.plan, NOW)
+    document = json.loads(json.dumps(plan_json(shot.plan, SOURCE, hints)))
+    jsonschema.validate(document, schemas.plan_schema())
+    assert document["advice"] == status["advice"] != []
+
+
+def test_a_stranger_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        advice_json(seen(), NOW, "nobody")
+
+
+def test_what_would_go_is_told_where_the_model_would_be_loaded() -> None:
+    text = explained("coder", CALM)
+    assert "  room         if it were asked for now: chat goes, 24.0 GiB (MakeRoom: " in text
+    assert "would load" not in text
+    assert "  room         there is room for it, nobody would go\n" in explained("notes", CALM)
+
+
+def value_line(**worth: Any) -> str:
+    from reconciler.render.advice_text import worth_lines
+
+    figures = {
+        "seconds": 12.0,
+        "return_seconds": 18.0,
+        "returns": 0.6,
+        "learned": True,
+        "soon": 0.64,
+        "rank": None,
+        "of": 0,
+    }
+    return "; ".join(f"{label}: {text}" for label, text in worth_lines({"worth": figures | worth}))
+
+
+@pytest.mark.parametrize(
+    ("worth", "line"),
+    [
+        ({}, "value: 12s to spare: 18s to come back, used again within 15 min: about 64 %"),
+        (
+            {"soon": 0.001, "seconds": 0.01},
+            "value: nothing to spare: 18s to come back, used again within 15 min: less than 1 %",
+        ),
+        ({"soon": 0.999}, "value: 12s to spare: 18s to come back, used again within 15 min: more than 99 %"),
+        ({"soon": None}, "value: 12s to spare: 18s to come back; nothing is known yet of when it is used"),
+        (
+            {"learned": False},
+            "value: 12s to spare: 18s to come back, used again within 15 min: about 64 %, by its idle time alone",
+        ),
+    ],
+)
+def test_worth_in_words(worth: dict[str, Any], line: str) -> None:
+    assert value_line(**worth) == line
+
+
+@pytest.mark.parametrize(
+    ("rank", "of", "line"),
+    [
+        (1, 1, "the only one that may have to give way"),
+        (1, 4, "1 of 4 to give way"),
+        (2, 4, "2 of 4 to give way; 1 goes first"),
+    ],
+)
+def test_rank_in_words(rank: int, of: int, line: str) -> None:
+    assert value_line(rank=rank, of=of).endswith(f"; rank: {line}")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (Change(ChangeKind.WAIT, seconds=49.0, why="its next try is due"), "in 49s: its next try is due"),
+        (Change(ChangeKind.ASK, "a"), "after `reconcile load a`: it is due at once then"),
+        (Change(ChangeKind.MAY_PREEMPT, "a", may_preempt=MayPreempt.LOWER), "with may_preempt: lower for a"),
+        (Change(ChangeKind.PRIORITY, "a", priority=501), "with priority 501 for a"),
+        (Change(ChangeKind.MEMORY, bytes=(3 << 30) + 1), "with 3.1 GiB more in machine.memory"),
+        (
+            Change(ChangeKind.CONTEXT, "a", 3 << 30, 12288, 20480),
+            "with 3.0 GiB less context for a (12288 tokens less, 20480 left)",
+        ),
+        (
+            Change(ChangeKind.CONTEXT, "a", 12 << 20),
+            "with 12 MiB less for a: less context, or smaller weights",
+        ),
+        (Change(ChangeKind.RELEASE, "a"), "once no lease holds a (`reconcile release`)"),
+        (Change(ChangeKind.RESERVE, bytes=1 << 30), "with 1.0 GiB less in machine.reserve"),
+        (Change(ChangeKind.HARD_MARK, mark=0.88), "with machine.watermarks.hard at 88 %"),
+        (Change(ChangeKind.UNPIN, "a"), "with a warm instead of pinned"),
+        (Change(ChangeKind.OTHERS, bytes=5 << 20), "once other programs give back 5 MiB"),
+    ],
+    ids=lambda value: value.kind.value if isinstance(value, Change) else "",
+)
+def test_changes_in_words(change: Change, text: str) -> None:
+    assert change_text(change) == text
