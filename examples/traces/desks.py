@@ -22,6 +22,7 @@ from examples.traces.mixes import Mix, mixed
 from reconciler.simulate.layout import Speed
 from reconciler.simulate.trace import Trace
 from reconciler.simulate.trace_csv import write_csv
+from reconciler.simulate.trace_order import number_anew
 from reconciler.simulate.trace_read import write_trace
 
 #: How fast answers are there: it decides when the next question of a session comes. Loads do not matter for a trace.
@@ -92,6 +93,7 @@ def large(requests: int, seed: int) -> Trace:
     for column in (trace.at, trace.model, trace.client, trace.prompt_tokens, trace.output_tokens):
         del column[requests:]
     del trace.think[requests:], trace.seconds[requests:]
+    number_anew(trace)
     return trace
 
 

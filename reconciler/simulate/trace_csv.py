@@ -108,8 +108,8 @@ def _whole(
             whole.append(row)
             lines.append(line)
         elif len(row) > 1 or (row and row[0].strip()):
-            fields = "1 field" if len(row) == 1 else f"{len(row)} fields"
-            faults.add(line, f"there are {fields}, and {width} in the header")
+            fields = "is 1 field" if len(row) == 1 else f"are {len(row)} fields"
+            faults.add(line, f"there {fields}, and {width} in the header")
         line += 1 + sum(field.count("\n") for field in row)
     return whole, lines
 

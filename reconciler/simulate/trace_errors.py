@@ -24,7 +24,7 @@ class Faults:
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
-        self._told: list[str] = []
+        self._told: list[tuple[int, int, str]] = []
         self._count = 0
 
     def __len__(self) -> int:
@@ -34,13 +34,14 @@ class Faults:
         """Note one fault; line 0 = it is the file's as a whole."""
         self._count += 1
         if len(self._told) < TOLD:
-            self._told.append(f"{self._path}:{line}: {message}" if line else f"{self._path}: {message}")
+            text = f"{self._path}:{line}: {message}" if line else f"{self._path}: {message}"
+            self._told.append((line, self._count, text))
 
     def error(self, line: int = 0, message: str = "") -> TraceError:
         """Return the error to raise; a message is the last fault, after which nothing more can be read."""
         if message:
             self.add(line, message)
-        return TraceError(self._told, self._count - len(self._told))
+        return TraceError([text for _, _, text in sorted(self._told)], self._count - len(self._told))
 
     def raise_any(self) -> None:
         """Raise TraceError if anything was noted."""

@@ -43,13 +43,18 @@ def _objects(texts: list[str], begin: int, faults: Faults) -> Iterator[tuple[int
         try:
             found = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, json.JSONDecodeError) else "no number is written so"
-            faults.add(line, f"it is no JSON ({why}); each line is like {_EXAMPLE}")
+            faults.add(line, f"it is no JSON ({_why(error)}); each line is like {_EXAMPLE}")
             continue
         if isinstance(found, dict):
             yield line, found
         else:
             faults.add(line, f"it is no object; each line is like {_EXAMPLE}")
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, column {error.colno}" if error.lineno == 1 else "it ends too early"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else f"{error} is no number"
 
 
 def _refuse(text: str) -> float:

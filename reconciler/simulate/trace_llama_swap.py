@@ -101,11 +101,11 @@ def _fields(row: Mapping[str, Any], gather: Gather, counts: dict[str, int]) -> t
     which = f"request {number}: " if isinstance(number, int) else ""
     took = _number(row.get("duration_ms"))
     if took is None or took < 0:
-        raise FieldError(f"{which}duration_ms is {shown(row.get('duration_ms'))}; {_NO_ROW}")
+        raise FieldError(f"{which}duration_ms is {_said(row, 'duration_ms')}; {_NO_ROW}")
     try:
         ended, _, zone = time_of(row.get("timestamp"), None)
     except FieldError:
-        raise FieldError(f"{which}timestamp is {shown(row.get('timestamp'))}; {_NO_ROW}") from None
+        raise FieldError(f"{which}timestamp is {_said(row, 'timestamp')}; {_NO_ROW}") from None
     gather.settle_zone(zone)
     status = row.get("resp_status_code", 200)
     failed = isinstance(status, int) and status >= 400
@@ -114,6 +114,10 @@ def _fields(row: Mapping[str, Any], gather: Gather, counts: dict[str, int]) -> t
     prompt, output = (0 if failed else _count(tokens, key) for key in ("input_tokens", "output_tokens"))
     seconds = None if failed else _seconds(tokens, prompt, output, took / 1000, counts)
     return ended - took / 1000, row.get("model"), row.get("src"), prompt, output, None, seconds
+
+
+def _said(row: Mapping[str, Any], key: str) -> str:
+    return shown(row[key]) if key in row else "missing"
 
 
 def _count(tokens: Mapping[str, Any], key: str) -> int:
@@ -143,13 +147,16 @@ def _number(value: object) -> float | None:
 
 
 def _note(counts: Mapping[str, int], notes: list[str]) -> None:
-    if counts["twice"]:
-        notes.append(f"{counts['twice']:,} requests stand in it more than once: taken once")
-    if counts["failed"]:
+    if count := counts["twice"]:
+        notes.append(f"{_requests(count, 'stands', 'stand')} in it more than once: taken once")
+    if count := counts["failed"]:
+        which = "one that is" if count == 1 else "ones that are"
+        notes.append(f"{_requests(count, 'failed', 'failed')} there: taken as {which} served in no time")
+    if count := counts["whole"]:
         notes.append(
-            f"{counts['failed']:,} requests failed there: taken as requests that are served in no time"
+            f"of {_requests(count, 'without', 'without')} tokens only the whole duration is known, waits included"
         )
-    if counts["whole"]:
-        notes.append(
-            f"of {counts['whole']:,} requests without tokens only the whole duration is known, waits included"
-        )
+
+
+def _requests(count: int, one: str, many: str) -> str:
+    return f"1 request {one}" if count == 1 else f"{count:,} requests {many}"

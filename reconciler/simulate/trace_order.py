@@ -17,7 +17,7 @@ def ascends(times: "array[float]", begin: int = 0) -> bool:
 
 
 def in_order(trace: Trace) -> Trace:
-    """Sort a trace in place, requests of the same time as they are, and note it; return it."""
+    """Sort a trace in place if need be, requests of the same time as they are, and note it; return it."""
     times = trace.at
     if ascends(times):
         return trace
@@ -27,6 +27,15 @@ def in_order(trace: Trace) -> Trace:
     for name in _COLUMNS:
         column = getattr(trace, name)
         setattr(trace, name, array(column.typecode, map(column.__getitem__, order)))
+    number_anew(trace)
     which = "1 request was" if back == 1 else f"{back:,} requests were"
     trace.notes.append(f"{which} earlier than the one above, by {most:.6g} s at most: sorted by time")
     return trace
+
+
+def number_anew(trace: Trace) -> None:
+    """Number models and clients in the order in which they first come, and drop the names of none."""
+    for numbers, names in ((trace.model, trace.models), (trace.client, trace.clients)):
+        order = {number: place for place, number in enumerate(dict.fromkeys(numbers))}
+        names[:] = [names[number] for number in order]
+        numbers[:] = array(numbers.typecode, map(order.__getitem__, numbers))

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import tzinfo
@@ -24,6 +25,8 @@ FORMATS: Final[Mapping[str, Callable[[Source, Gather], None]]] = {
     "jsonl": read_jsonl,
     "llama-swap": read_llama_swap,
 }
+#: Our own keys, in an array.
+_ARRAY: Final = re.compile(rb'\[\s*\{[^{}]*"t"\s*:')
 _DATABASE: Final = b"SQLite format 3\0"
 
 __all__ = ["FORMATS", "TraceError", "read_trace", "write_trace"]
@@ -59,6 +62,8 @@ def _looks_like(source: Source, faults: Faults) -> str:
     if head.startswith(_DATABASE):
         raise faults.error(0, "it is a database; `reconcile history --export FILE.csv` writes its requests")
     begin = head.lstrip()
+    if _ARRAY.match(begin):
+        raise faults.error(0, "it is one array; write its requests one a line, for example with jq -c '.[]'")
     if begin.startswith(b"["):
         return "llama-swap"
     if not begin.startswith(b"{"):
