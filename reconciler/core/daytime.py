@@ -36,7 +36,7 @@ _SHORTEST_BEAT: Final = 600.0
 class Daytime:
     """Beginnings of the sessions of one model."""
 
-    __slots__ = ("_beginnings", "_counts", "_exposure", "_first", "_rates", "_slot")
+    __slots__ = ("_beat", "_beginnings", "_counts", "_exposure", "_first", "_rates", "_slot")
 
     def __init__(self, now: float) -> None:
         self._first = now
@@ -47,6 +47,8 @@ class Daytime:
         self._beginnings: deque[float] = deque(maxlen=_KEPT)
         #: Sessions a second that are expected in each half hour; None = to be worked out.
         self._rates: list[float] | None = None
+        #: Seconds from one beginning to the next, where they follow a rhythm.
+        self._beat: float | None = None
 
     def begins(self, at: float) -> None:
         """Note that a session began."""
@@ -54,6 +56,7 @@ class Daytime:
         self._counts[self._slot % _SLOTS] += 1.0
         self._beginnings.append(at)
         self._rates = None
+        self._beat = _rhythm(list(self._beginnings)[-_BEATS[1] :])
 
     def next_session(self, now: float) -> float:
         """Return the chance that a session begins, discounted by how far off it is, by the time of the day."""
@@ -90,16 +93,10 @@ class Daytime:
         return 0.6 * float(((hits + 0.25) / (days + 0.75)) ** 1.5)
 
     def _by_rhythm(self, now: float) -> float:
-        least, most = _BEATS
-        if len(self._beginnings) < least:
+        if self._beat is None:
             return 0.0
-        last = list(self._beginnings)[-most:]
-        gaps = [b - a for a, b in pairwise(last)]
-        mean = fmean(gaps)
-        if mean < _SHORTEST_BEAT or pstdev(gaps, mean) > _EVEN * mean:
-            return 0.0
-        due = last[-1] + mean - now
-        return 0.85 * exp(-max(due, 0.0) / HORIZON) if due >= -_EVEN * mean else 0.0
+        due = self._beginnings[-1] + self._beat - now
+        return 0.85 * exp(-max(due, 0.0) / HORIZON) if due >= -_EVEN * self._beat else 0.0
 
     def _pass(self, now: float) -> None:
         """Note the half hours that have gone by."""
@@ -124,3 +121,13 @@ class Daytime:
             seen = fsum(counts[k] * weight for k, weight in near) + _MEAN_WEIGHT * mean
             rates.append(seen / (fsum(lived[k] * weight for k, weight in near) + _MEAN_WEIGHT) / SLOT)
         return rates
+
+
+def _rhythm(beginnings: list[float]) -> float | None:
+    """Return the seconds between beginnings that follow each other evenly; None = they do not."""
+    if len(beginnings) < _BEATS[0]:
+        return None
+    gaps = [b - a for a, b in pairwise(beginnings)]
+    mean = fmean(gaps)
+    even = mean >= _SHORTEST_BEAT and pstdev(gaps, mean) <= _EVEN * mean
+    return mean if even else None

@@ -258,7 +258,7 @@ class Wait:
 def decide(state: State, plan: Plan, wake_at: float | None) -> Act | Wait:
     """Return the one thing to do. The loop and the simulator both ask exactly this.
 
-    `wake_at` is when the plan would change by itself (`plan.next_change`).
+    `wake_at` is when the plan would change by itself (`Plan.changes_at`).
     """
     match state:
         case Halted(reason):

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
 
 from reconciler.core import book
+from reconciler.core.changes import next_change
 from reconciler.core.details import evict_detail, load_detail, serves_on, use
 from reconciler.core.diff import Row, Table, compare
-from reconciler.core.leaving import TRANSIENT_GRACE, rests_until, safe_until
+from reconciler.core.leaving import rests_until
 from reconciler.core.patience import patience
-from reconciler.core.restarts import next_restart
-from reconciler.core.select import LONG, select
+from reconciler.core.select import select
 from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.sleeping import asleep_text, may_sleep
 from reconciler.core.types import (
@@ -22,16 +21,12 @@ from reconciler.core.types import (
     Outcome,
     Plan,
     Reason,
-    Residency,
     Step,
     Verdict,
     World,
 )
 from reconciler.core.words import size as size_text
 from reconciler.core.words import span
-
-#: Models in use are not looked at more often than this to see whether they have come to rest.
-REST: Final = 0.5
 
 
 def plan(manifest: Manifest, world: World, now: float) -> Plan:
@@ -49,39 +44,8 @@ def plan(manifest: Manifest, world: World, now: float) -> Plan:
         account=_account(manifest, world, selection),
         steps=steps,
         verdicts=tuple(_verdicts(table, selection, steps, now)),
+        changes_at=next_change(table, manifest, world, now),
     )
-
-
-def next_change(manifest: Manifest, world: World, now: float) -> float | None:
-    """Return the earliest future time at which the same world may be planned differently; None = never.
-
-    A loop that sleeps until then (or until something happens) misses nothing.
-    """
-    times: list[float] = []
-    for row in compare(manifest, world, now).rows:
-        instance, demand = row.instance, row.demand
-        if row.entry is not None and row.entry.retry_at is not None:
-            times.append(row.entry.retry_at)
-        if demand.oldest is not None and demand.waiting > 0:
-            times += (demand.oldest + patience(row), demand.oldest + LONG)
-        if (rested := rests_until(row, now)) is not None and row.wanted:
-            times.append(rested)
-        if instance is None:
-            continue
-        if (safe := safe_until(row.spec, instance)) > instance.loaded_at:
-            times.append(safe)
-        if row.spec.idle_ttl is not None:
-            # The end of a request wakes nobody: looking once in each idle time is enough to be in time for its end.
-            times.append(
-                now + max(row.spec.idle_ttl, REST)
-                if row.busy or demand.away
-                else instance.last_used + row.spec.idle_ttl
-            )
-        if row.spec.residency is Residency.TRANSIENT and not row.busy:
-            times.append(instance.last_used + TRANSIENT_GRACE)
-        if (restart := next_restart(row.spec, instance)) is not None:
-            times.append(restart)
-    return min((t for t in times if t > now), default=None)
 
 
 def _account(manifest: Manifest, world: World, selection: Selection) -> Account:

@@ -140,5 +140,8 @@ def next_look(manifest: Manifest, world: World, now: float) -> float | None:
     """Return when a model may next be loaded in advance, as far as time alone decides; None = never."""
     if manifest.prewarm is Prewarm.OFF or manifest.prewarm_per_hour <= 0:
         return None
+    running = {i.model for i in world.observation.instances}
+    if all(c.model in running for c in world.chances):
+        return None
     last = world.prewarms.begun[-1] if world.prewarms.begun else -PACE
     return max(last + PACE, now + PACE)

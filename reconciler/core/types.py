@@ -435,6 +435,8 @@ class Plan:
     account: Account
     steps: tuple[Step, ...] = ()
     verdicts: tuple[Verdict, ...] = field(default=())
+    #: The earliest future time at which the same world may be planned differently; None = never.
+    changes_at: float | None = None
 
     @property
     def head(self) -> Step | None:

@@ -3,7 +3,7 @@
 import sys
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
@@ -37,6 +37,16 @@ class Gate:
     inside: set[str] = field(default_factory=set)
 
 
+class Bell(Protocol):
+    """What tells whoever waits; an event, where somebody really does."""
+
+    def set(self) -> None:
+        """Tell."""
+
+    async def wait(self) -> object:
+        """Return once it was told."""
+
+
 class Ticket:
     """One request in the queue, as it is while it is looked at. Settled by exactly one of a lease and a refusal."""
 
@@ -53,7 +63,7 @@ class Ticket:
         self.owner = owner
         #: Rank, then arrival.
         self.key = (rank(since, priority), number)
-        self.settled = anyio.Event()
+        self.settled: Bell = anyio.Event()
         self.lease: Lease | None = None
         self.refusal: Refusal | None = None
 

@@ -19,7 +19,7 @@ from reconciler.board import STOP_SECONDS, Board
 from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
 from reconciler.core.memory import Watermarks
-from reconciler.core.plan import next_change, plan
+from reconciler.core.plan import plan
 from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Preflight, Reason, Step, World
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
@@ -340,9 +340,8 @@ class Loop:
         if self._stopping and isinstance(state, machine.Idle | machine.Settling):
             self._slot.halt("asked to stop", now)
             return None
-        manifest = self._outlook.manifest(self._applied.manifest)
         looks = (
-            next_change(manifest, world, now),
+            made.changes_at,
             pressure.next_look(world.observation.pressure, self._marks, now),
             now + BLOCKED_TICK if _waits_for_room(made) else None,
             self._book.next_expiry(),

@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from reconciler.core import machine, prewarm
 from reconciler.core.habits import Habits
-from reconciler.core.plan import next_change, plan
+from reconciler.core.plan import plan
 from reconciler.core.types import Evict, Load, Manifest, Plan, Reason, World
 from reconciler.leases import Lease
 from reconciler.leases.page import Page
@@ -133,8 +133,7 @@ class Simulation:
         if any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts):
             self._not_before = now + CROWDED_PACE
         looks = (
-            next_change(self._manifest, world, now),
-            prewarm.next_look(self._manifest, world, now),
+            made.changes_at,
             self._drains.next_end(now),
         )
         decision = machine.decide(self._state, made, min((t for t in looks if t is not None), default=None))

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from reconciler.core.plan import next_change, plan
+from reconciler.core.plan import plan
 from reconciler.core.pressure import Level, Pressure
 from reconciler.core.types import Demand, Evict, ModelSpec, Outcome, Reason, Residency, Verdict, World
 from worlds import MIB, NOW, manifest, model, pinned, running, text, waiting, warm, world
@@ -78,7 +78,7 @@ def test_a_model_does_not_expire_while_a_request_of_it_waits_for_a_summary(spec:
     assert got.steps == ()
     assert got.verdicts[0].detail.endswith("; 2 requests wait for a summary by quick")
     # Its end wakes nobody: the loop looks again by itself.
-    assert (next_change(manifest(spec), seen, NOW) is not None) == (spec.idle_ttl is not None)
+    assert (plan(manifest(spec), seen, NOW).changes_at is not None) == (spec.idle_ttl is not None)
 
 
 def test_but_it_makes_room_at_once_for_the_model_that_writes_the_summary() -> None:
@@ -149,13 +149,13 @@ def test_requests_wait_in_line_for_a_while_after_an_unload(closed: float | None,
     spec, seen = model("a", reload_after=30.0), world(demands=[asked(closed)])
     expect(planned(spec, seen=seen), "+ a needs 100 (Demanded) -> 900" if starts else "! a (Resting)")
     if closed is None or starts:
-        assert next_change(manifest(spec), seen, NOW) in (None, NOW + 9)
+        assert plan(manifest(spec), seen, NOW).changes_at in (None, NOW + 9)
         return
     found = verdict("a", spec, seen=seen)
     assert found.retry_in == pytest.approx(30 - closed)
     assert "not loaded again for another" in found.detail
     # Sooner than that the oldest request is old enough to have a busy model drained.
-    assert next_change(manifest(spec), seen, NOW) == pytest.approx(NOW + min(9, 30 - closed))
+    assert plan(manifest(spec), seen, NOW).changes_at == pytest.approx(NOW + min(9, 30 - closed))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_who_does_not_rest(spec: ModelSpec, demand: Demand) -> None:
 def test_a_warm_model_rests_too_and_that_is_no_fault() -> None:
     spec, seen = warm("a", reload_after=30.0), world(demands=[Demand("a", closed=NOW - 1)])
     expect(planned(spec, seen=seen), ". a (Resting)")
-    assert next_change(manifest(spec), seen, NOW) == NOW + 29
+    assert plan(manifest(spec), seen, NOW).changes_at == NOW + 29
 
 
 def test_one_that_rests_keeps_no_room_from_others() -> None:
@@ -191,4 +191,4 @@ def test_a_model_in_memory_does_not_rest() -> None:
         world(running("a", 100), demands=[Demand("a", closed=NOW - 1)]),
     )
     expect(planned(spec, seen=seen), "= a (Resident)")
-    assert next_change(manifest(spec), seen, NOW) is None
+    assert plan(manifest(spec), seen, NOW).changes_at is None

@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from reconciler.core.plan import next_change, plan
+from reconciler.core.plan import plan
 from reconciler.core.types import (
     Demand,
     Evict,
@@ -150,7 +150,7 @@ def test_busy_victim_waits_for_idle_and_is_drained_only_after_patience() -> None
     demands = [Demand("a", active=2), waiting("b", since=9.9)]
     seen = world(running("a", 900), demands=demands)
     expect(planned(wanted, seen), "= a (InUse)\n! b (VictimsBusy)")
-    assert next_change(wanted, seen, NOW) == pytest.approx(NOW + 0.1)
+    assert plan(wanted, seen, NOW).changes_at == pytest.approx(NOW + 0.1)
     expect(
         planned(wanted, seen, NOW + 0.2),
         """
@@ -408,7 +408,7 @@ def test_min_resident_protects_a_fresh_load() -> None:
     young = running("a", 900, loaded_at=NOW - 59)
     seen = world(young, demands=[waiting("b")])
     assert planned(wanted, seen) == "= a (Resident)\n! b (VictimsBusy)"
-    assert next_change(wanted, seen, NOW) == NOW + 1
+    assert plan(wanted, seen, NOW).changes_at == NOW + 1
     assert planned(wanted, seen, NOW + 1).startswith("- a")
 
 

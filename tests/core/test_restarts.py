@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.core.machine import CannotBegin, Evicting, Idle, begin
 from reconciler.core.memory import Watermarks
-from reconciler.core.plan import next_change, plan
+from reconciler.core.plan import plan
 from reconciler.core.pressure import Level, Pressure
 from reconciler.core.restarts import GROWTH_PACE
 from reconciler.core.types import (
@@ -129,10 +129,10 @@ def test_a_restart_displaces_nobody_and_takes_nothing_that_somebody_waits_for() 
 
 def test_when_a_restart_is_due_is_known_before() -> None:
     seen = world(running("a", 400, loaded_at=NOW - 100, committed_at_ready=0))
-    assert next_change(manifest(warm("a", restart_after=500.0)), seen, NOW) == NOW + 400
+    assert plan(manifest(warm("a", restart_after=500.0)), seen, NOW).changes_at == NOW + 400
     grown = manifest(warm("a", restart_growth=MIB))
-    assert next_change(grown, seen, NOW) == NOW - 100 + GROWTH_PACE
-    assert next_change(manifest(warm("a", restart_requests=1)), world(), NOW) is None
+    assert plan(grown, seen, NOW).changes_at == NOW - 100 + GROWTH_PACE
+    assert plan(manifest(warm("a", restart_requests=1)), world(), NOW).changes_at is None
 
 
 def test_one_that_grows_right_after_its_load_is_not_loaded_and_stopped_in_turns() -> None:
