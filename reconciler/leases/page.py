@@ -43,6 +43,9 @@ class Bell(Protocol):
     def set(self) -> None:
         """Tell."""
 
+    def is_set(self) -> bool:
+        """Return whether it was told."""
+
     async def wait(self) -> object:
         """Return once it was told."""
 

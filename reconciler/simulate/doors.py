@@ -19,6 +19,10 @@ class Told:
         """Tell it."""
         self._tell()
 
+    def is_set(self) -> bool:
+        """Nobody asks in a simulation."""
+        raise NotImplementedError
+
     async def wait(self) -> None:
         """Nobody waits in a simulation."""
         raise NotImplementedError
