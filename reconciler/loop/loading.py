@@ -90,7 +90,9 @@ class Loader:
             elif launch is not None:
                 failure = await self._admit(launch, spec)
             if not failure:
-                return Outcome(Ready(), self._hands.clock() - began, launch=launch)
+                # Requests have been served since then: what was noted afterwards let nobody wait for this model.
+                ready = launch.loaded_at if launch is not None else self._hands.clock()
+                return Outcome(Ready(), ready - began, launch=launch)
         finally:
             self.patience = None
             self._hands.tell(None)
@@ -195,6 +197,7 @@ class Loader:
                 await self._restore(launch, spec)
             except LoadError as error:
                 return str(error)
+            launch.loaded_at = self._hands.clock()  # to restore its state took a while
             if not await self.serve(launch, spec):
                 return await explained(self._hands, launch, spec, BEFORE_READY)
             await self._hands.record(launch)

@@ -8,7 +8,9 @@ import anyio
 import httpx
 import pytest
 
+from reconciler.core import machine
 from reconciler.core.launch import LaunchSpec
+from reconciler.core.types import Load, ModelSpec, Reason
 from reconciler.engines import registry
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Probe, Readiness
@@ -174,3 +176,27 @@ async def test_after_a_restore_that_went_wrong_it_has_to_answer_once_more(
         "it has not answered within 0.05 s after its state was not restored (it took longer"
     )
     assert not desk.open
+
+
+async def test_a_load_has_taken_as_long_as_it_kept_requests_waiting(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restoring its state counts, and what is measured and noted once it serves does not."""
+    time = 100.0
+
+    async def passes(seconds: float, result: object = None) -> object:
+        nonlocal time
+        time += seconds
+        return result
+
+    desk.hands.clock, desk.hands.tell = lambda: time, lambda progress: None
+    desk.hands.states.restore = lambda launch: passes(3.0, "")
+    desk.hands.observer.measure = lambda launch, now: passes(7.0)
+    monkeypatch.setattr(desk.loader, "_start", lambda action, spec: passes(2.0, desk.launch))
+    monkeypatch.setattr(desk.loader, "_watched", nothing)
+    step = Load("m", "d", needs=1, reason=Reason.DEMANDED)
+    with anyio.fail_after(10):
+        outcome = await desk.loader.load(step, ModelSpec("m", "d"), SPEC, expected=None)
+    assert isinstance(outcome.event, machine.Ready)
+    assert outcome.seconds == 5.0
+    assert desk.launch.loaded_at == 105.0
