@@ -35,7 +35,7 @@ def looks_so(found: object) -> bool:
         return not found or looks_so(found[0])
     if not isinstance(found, dict):
         return False
-    return isinstance(found.get("data"), list) or {"timestamp", "model"} <= found.keys()
+    return isinstance(found.get("data", 0), list | None) or {"timestamp", "model"} <= found.keys()
 
 
 def read_llama_swap(source: Source, gather: Gather) -> None:
@@ -75,24 +75,33 @@ _COLUMNS: Final = ("t", "model", "client", "prompt_tokens", "output_tokens", "th
 
 def _rows(text: str, faults: Faults) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield each row with the line at which its document begins; what is none is noted."""
-    decoder, at = JSONDecoder(), 0
+    decoder, at, line = JSONDecoder(), 0, 1
     while at < len(text):
         if text[at].isspace():
+            line += text[at] == "\n"
             at += 1
             continue
-        line = text.count("\n", 0, at) + 1
+        begin = at
         try:
             found, at = decoder.raw_decode(text, at)
         except JSONDecodeError as error:
             raise faults.error(error.lineno, f"it is no JSON ({error.msg}, column {error.colno})") from None
         except RecursionError:
             raise faults.error(line, f"it is nested too deeply; {_NO_ROW}") from None
-        data = found.get("data", [found]) if isinstance(found, dict) else found
-        for row in data if isinstance(data, list) else [data]:
+        for row in _page(found):
             if isinstance(row, dict):
                 yield line, row
             else:
                 faults.add(line, f"{shown(json.dumps(row))} is no request: {_NO_ROW}")
+        line += text.count("\n", begin, at)
+
+
+def _page(found: object) -> list[Any]:
+    """Return the rows of one answer. A page beyond the last one has `null`; a row may stand by itself."""
+    rows = found.get("data", [found]) if isinstance(found, dict) else found
+    if rows is None:
+        return []
+    return rows if isinstance(rows, list) else [rows]
 
 
 def _fields(row: Mapping[str, Any], gather: Gather, counts: dict[str, int]) -> tuple[object, ...]:

@@ -59,7 +59,7 @@ def test_a_page_newest_first(tmp_path: Path, indent: int | None) -> None:
 
 def test_several_pages_and_a_request_on_two_of_them(tmp_path: Path) -> None:
     one, two, three = (row(i, f"2026-08-30T08:00:{i:02}Z", duration=0) for i in (1, 2, 3))
-    trace = read(tmp_path, page(one, two), page(two, three, number=2))
+    trace = read(tmp_path, page(one, two), page(two, three, number=2), {"data": None, "page": 3})
     assert [r[0] for r in rows(trace)] == [28_801.0, 28_802.0, 28_803.0]
     assert trace.notes == ["1 request stands in it more than once: taken once"]
 
@@ -128,6 +128,10 @@ def test_what_the_engine_took(
         (
             json.dumps([row(7, "2026-08-30T08:01:00Z", duration=-5)]),
             f'x:1: request 7: duration_ms is "-5"; {NO_ROW}',
+        ),
+        (
+            json.dumps(page(row(1, "2026-08-30T08:01:00Z")), indent=1) + '\n\n{"id": 4}',
+            "x:26: request 4: duration_ms",
         ),
         ('[{"model": "a"}]', f"x:1: duration_ms is missing; {NO_ROW}"),
         ('[\n{"model": "a",]', "x:2: it is no JSON ("),
