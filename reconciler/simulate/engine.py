@@ -213,6 +213,7 @@ class Simulation:
         self._log.ends()
         self._state = machine.advance(self._state, machine.Ready(), now)
         self._doors.open(self._desk.endpoint(step.model), now)
+        self._not_before = max(self._not_before, now + self._layout.speeds[step.model].after)
         self._woken = True
 
     def _gone(self, step: Evict) -> None:

@@ -19,6 +19,8 @@ class Speed:
     output: float = 30.0
     #: What every request takes besides.
     fixed: float = 0.05
+    #: How long the next action waits after a load, while requests are served already: what is measured is noted then.
+    after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

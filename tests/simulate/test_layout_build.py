@@ -17,7 +17,7 @@ from reconciler.manifest.applied import Applied
 from reconciler.manifest.machine_file import DescribedMachine, load_machine
 from reconciler.simulate.layout import Layout, Speed
 from reconciler.simulate.layout_build import layout_here, layout_of, layout_there, routes, unloaded
-from reconciler.simulate.speeds import Past, guess
+from reconciler.simulate.speeds import AFTER_LOAD, Past, guess
 from reconciler.simulate.speeds_fit import INSTANT
 from reconciler.store.records import EvictionRecord, LoadRecord, RequestRecord
 
@@ -116,7 +116,7 @@ def test_what_was_measured_goes_before_an_estimate_and_what_is_written_before_bo
     assert here["big"].load == 31
     assert here["small"].load == pytest.approx(4), "what other settings took says nothing"
     told = layout(applied, ledger=ledger, machine=there).speeds
-    assert told["big"] == Speed(31.0, 4.0, here["big"].prompt, 7.0, 0.05)
+    assert told["big"] == Speed(31.0, 4.0, here["big"].prompt, 7.0, 0.05, AFTER_LOAD)
     assert told["small"].load == 5
 
 
