@@ -17,7 +17,7 @@ from reconciler.manifest.applied import Applied
 from reconciler.manifest.machine_file import DescribedMachine, load_machine
 from reconciler.simulate.layout import Layout, Speed
 from reconciler.simulate.layout_build import layout_here, layout_of, layout_there, routes, unloaded
-from reconciler.simulate.speeds import AFTER_LOAD, Past, guess
+from reconciler.simulate.speeds import AFTER_LOAD, TURN, Past, guess
 from reconciler.simulate.speeds_fit import INSTANT
 from reconciler.store.records import EvictionRecord, LoadRecord, RequestRecord
 
@@ -151,8 +151,8 @@ def test_loads_and_evictions_are_the_median_of_those_that_say_something(applied:
     )
     ledger = (LedgerEntry("big", digest(applied, "big"), load_seconds=90.0),)
     speeds = layout(applied, ledger=ledger, past=past).speeds
-    assert (speeds["big"].load, speeds["big"].evict) == (12.0, 3.0)
-    assert speeds["small"].evict == 7.0, "nothing else is known than one that drained"
+    assert (speeds["big"].load, speeds["big"].evict) == (12.0 + TURN, 3.0 + TURN)
+    assert speeds["small"].evict == 7.0 + TURN, "nothing else is known than one that drained"
 
 
 def test_rates_come_from_our_own_requests(applied: Applied) -> None:
