@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from board_samples import NOW, SECRET, snapshot
 from reconciler.core.memory import Memory
-from reconciler.core.types import Demand, Instance, LedgerEntry, Observation, Preflight, World
+from reconciler.core.types import (
+    Chance,
+    Demand,
+    Instance,
+    LedgerEntry,
+    Observation,
+    Preflight,
+    Prewarms,
+    Swap,
+    World,
+)
 from reconciler.wire import SeenWorld, WireError, world_from_json, world_to_json
 
 SECONDS = st.floats(0, 1e9)
@@ -62,6 +72,14 @@ WORLDS = st.builds(
         ),
         max_size=3,
     ).map(tuple),
+    chances=st.lists(st.builds(Chance, TEXT, st.floats(0, 1)), max_size=3).map(tuple),
+    prewarms=st.builds(
+        Prewarms,
+        st.lists(SECONDS, max_size=3).map(tuple),
+        st.lists(st.tuples(TEXT, SECONDS), max_size=3).map(tuple),
+        st.lists(st.tuples(TEXT, st.integers(1, 99)), max_size=3).map(tuple),
+    ),
+    swaps=st.lists(st.builds(Swap, TEXT, TEXT, SECONDS), max_size=3).map(tuple),
 )
 
 
