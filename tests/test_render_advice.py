@@ -38,7 +38,7 @@ DESK = Machine(
         Desk("big", 30 * GIB, 10 * GIB, waits=12.0),
         Desk("chat", 16 * GIB, 8 * GIB, idle=40.0, returns=0.6, priority=500),
         Desk("coder", 16 * GIB, 8 * GIB, waits=3.0, returns=0.7),
-        Desk("embed", 1 * GIB, 0, idle=5.0, residency=Residency.PINNED, stated=True),
+        Desk("embed", 1 * GIB, 0, idle=5.0, residency=Residency.PINNED, stated=True, returns=0.8),
         Desk("kept", 8 * GIB, 2 * GIB, idle=400.0, priority=900, min_resident=600.0, age=400.0),
         Desk("notes", 2 * GIB, 1 * GIB, returns=0.002),
     ),
@@ -191,7 +191,7 @@ def test_rank_in_words(rank: int, of: int, line: str) -> None:
         ),
         (
             Change(ChangeKind.CONTEXT, "a", 12 << 20),
-            "with 12 MiB less for a: less context, or smaller weights",
+            "with 12 MiB less for a (less context, or smaller weights)",
         ),
         (Change(ChangeKind.RELEASE, "a"), "once no lease holds a (`reconcile release`)"),
         (Change(ChangeKind.RESERVE, bytes=1 << 30), "with 1.0 GiB less in machine.reserve"),

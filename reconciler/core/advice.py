@@ -5,6 +5,7 @@ for those who ask.
 """
 
 from itertools import takewhile
+from typing import Final
 
 from reconciler.core.advice_cases import Case, asked, loads
 from reconciler.core.advice_changes import changes
@@ -14,6 +15,9 @@ from reconciler.core.diff import compare
 from reconciler.core.room import Room
 from reconciler.core.types import Evict, Load, Manifest, Outcome, Plan, World
 from reconciler.core.value import value
+
+#: Changes of one model that are tried for a line of the status.
+TRIES: Final = 25
 
 
 def advise(manifest: Manifest, world: World, model: str, now: float) -> Advice:
@@ -68,14 +72,13 @@ def worth(case: Case, model: str) -> Worth:
 
 
 def hints(manifest: Manifest, world: World, made: Plan, now: float, most: int) -> list[tuple[str, Change]]:
-    """Return of the first `most` models that somebody waits for in vain what would help with the least effort."""
-    waited = {d.model for d in world.observation.demands if d.waiting or d.wanted}
-    found: list[tuple[str, Change]] = []
-    for verdict in made.verdicts:
-        if len(found) >= most:
-            break
-        if verdict.outcome is Outcome.BLOCKED and verdict.model in waited:
-            first = next(changes(Case(manifest, world, now), verdict.model), None)
-            if first is not None:
-                found.append((verdict.model, first))
-    return found
+    """Return what would help with the least effort of the `most` models for which somebody waits in vain the longest.
+
+    Of each only so much is tried that nobody need wait for it.
+    """
+    waited = {d.model: d.oldest or now for d in world.observation.demands if d.waiting or d.wanted}
+    blocked = [v.model for v in made.verdicts if v.outcome is Outcome.BLOCKED and v.model in waited]
+    blocked.sort(key=lambda name: (waited[name], name))
+    case = Case(manifest, world, now)
+    firsts = ((name, next(changes(case, name, TRIES), None)) for name in blocked[:most])
+    return [(name, change) for name, change in firsts if change is not None]

@@ -8,6 +8,7 @@ from reconciler.core.advice_types import Change, ChangeKind
 from reconciler.core.diff import Row, compare
 from reconciler.core.memory import GpuPool, Memory
 from reconciler.core.plan import plan
+from reconciler.core.select import select
 from reconciler.core.types import (
     Demand,
     Instance,
@@ -17,6 +18,7 @@ from reconciler.core.types import (
     ModelSpec,
     Plan,
     Preflight,
+    Reason,
     Residency,
     World,
 )
@@ -33,6 +35,15 @@ class Case:
     def plan(self) -> Plan:
         """Return the plan."""
         return plan(self.manifest, self.world, self.now)
+
+    def fate(self, model: str) -> Reason | None:
+        """Return why a model is not loaded or would not be, None = it is loaded: a plan without its words."""
+        table = compare(self.manifest, self.world, self.now)
+        chosen = select(self.manifest, self.world, table, self.now)
+        if any(coming.row.name == model for coming in chosen.coming):
+            return None
+        block = chosen.blocked.get(model) or chosen.hopeless.get(model)
+        return Reason.NOT_WANTED if block is None else block.reason
 
     def row(self, model: str) -> Row | None:
         """Return all that is known of a model, or None if the manifest does not name it."""

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Final
 
 from reconciler.core import book
-from reconciler.core.advice_cases import Case, asked, changed, loads
+from reconciler.core.advice_cases import Case, asked, changed
 from reconciler.core.advice_sizes import STEP, smallest, spare, steps, tokens
 from reconciler.core.advice_types import Change, ChangeKind
 from reconciler.core.advice_waits import moments
@@ -36,27 +36,35 @@ _SETTINGS: Final = frozenset(
 )
 
 
-def changes(case: Case, model: str) -> Iterator[Change]:
+class _EnoughError(Exception):
+    """As many changes were tried as may be."""
+
+
+def changes(case: Case, model: str, tries: int | None = None) -> Iterator[Change]:
     """Yield the smallest single change of each kind that would have a model loaded for a request that came now.
 
     What asks least of people comes first, and nothing is worked out before it is asked for. Nothing is yielded for a
     model that would be loaded as things are, or that no such change helps. For one that can never fit they are the
-    changes with which it could.
+    changes with which it could. After so many `tries` no more is looked for; None = all are made.
     """
-    search = _Search(asked(case, model), model)
+    search = _Search(asked(case, model), model, tries)
     if not search.hopeful:
         return
     for kind in ChangeKind:
         if not search.ever or kind in _SETTINGS:
-            yield from search.of(kind)
+            try:
+                yield from search.of(kind)
+            except _EnoughError:
+                return
 
 
 class _Search:
     """Looks for changes that make one model fit which somebody waits for."""
 
-    def __init__(self, case: Case, model: str) -> None:
+    def __init__(self, case: Case, model: str, tries: int | None) -> None:
         self.case = case
         self.model = model
+        self.tries = tries
         table = compare(case.manifest, case.world, case.now)
         self.rows = table.rows
         self.row = next((r for r in self.rows if r.name == model), None)
@@ -90,15 +98,19 @@ class _Search:
         return self._finders[kind]()
 
     def _works(self, change: Change) -> bool:
-        made = changed(self.case, change).plan()
-        if not self.ever:
-            return loads(made, self.model)
-        verdict = made.verdict(self.model)
-        return verdict is not None and verdict.reason is not Reason.NEVER_FITS
+        fate = self._fate(change)
+        return fate is not Reason.NEVER_FITS if self.ever else fate is None
+
+    def _fate(self, change: Change) -> Reason | None:
+        if self.tries is not None:
+            if self.tries <= 0:
+                raise _EnoughError
+            self.tries -= 1
+        return changed(self.case, change).fate(self.model)
 
     def _told(self, change: Change) -> Change:
         """Return a change that works with the note whether it works at once."""
-        return replace(change, at_once=not self.ever or loads(changed(self.case, change).plan(), self.model))
+        return replace(change, at_once=not self.ever or self._fate(change) is None)
 
     def _first(self, candidates: Iterator[Change]) -> Iterator[Change]:
         found = next(filter(self._works, candidates), None)

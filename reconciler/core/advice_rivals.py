@@ -69,7 +69,7 @@ def _waiting(case: Case, rows: Mapping[str, Row], now: float) -> Iterator[Names]
         for r in rows.values()
         if not r.pinned
         and r.instance is not None
-        and (r.busy or (r.instance.served > 0 and now - r.instance.last_used <= WINDOW))
+        and (r.busy or (r.instance.served > 0 and now - r.instance.last_used < WINDOW))
     ]
     for one in (r for r in waits if not r.pinned):
         for other in used:

@@ -77,7 +77,7 @@ def less_text(change: Change) -> str:
     """Return how much less of which model: in tokens where those are known."""
     amount = at_least(change.bytes)
     if change.tokens is None:
-        return f"{amount} less for {change.model}: less context, or smaller weights"
+        return f"{amount} less for {change.model} (less context, or smaller weights)"
     return (
         f"{amount} less context for {change.model} ({change.tokens} tokens less, {change.tokens_left} left)"
     )
@@ -99,7 +99,7 @@ def rivalry_text(rivalry: Rivalry) -> str:
 
 def _way(change: Change) -> str:
     if change.kind is ChangeKind.CONTEXT:
-        return less_text(change).replace(":", ",")
+        return less_text(change)
     return f"{at_least(change.bytes)} more in machine.memory"
 
 

@@ -61,10 +61,24 @@ def test_who_is_busy_stays_and_who_waited_long_enough_has_it_drained(
     _, out, _ = run(capsys, str(manifest), "--dry-run", "--machine", "desk.yaml")
     assert "! other   needs 20.0 GiB" in out
     assert "VictimsBusy" in out
-    Path("desk.yaml").write_text(busy.replace("oldest: 4s", "oldest: 11s"))
+    Path("desk.yaml").write_text(busy.replace("oldest: 4s", "oldest: 100s"))
     _, out, _ = run(capsys, str(manifest), "--dry-run", "--machine", "desk.yaml")
     assert "  1. - big " in out
     assert "in use: its requests get to end first" in out
+
+
+def test_a_dry_run_says_who_cannot_stand_together_and_what_would_help_who_waits(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("desk.yaml").write_text(MACHINE.replace("{idle: 10m}", "{idle: 9m}"))
+    _, out, _ = run(capsys, str(manifest), "--dry-run", "--machine", "desk.yaml")
+    told = [line for line in out.splitlines() if line.startswith("advice: ")]
+    assert len(told) == 1
+    assert told[0].startswith("advice: big and other do not fit together: they lack 13.7 GiB; ")
+    _, out, _ = run(capsys, str(manifest), "--dry-run", "--machine", "desk.yaml", "--json")
+    advice = json.loads(out)["advice"]
+    assert [(a["about"], a["models"]) for a in advice] == [("rivals", ["big", "other"])]
+    assert f"advice: {advice[0]['text']}" == told[0]
 
 
 def test_a_size_that_nobody_states_is_asked_for(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:

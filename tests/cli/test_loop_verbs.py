@@ -12,7 +12,7 @@ from board_samples import NOW, snapshot
 from loop_stand_in import StandIn, standing_in
 from reconciler.cli import main
 from reconciler.host import StateLocked, StopError
-from reconciler.render import explain_text, status_json, status_text
+from reconciler.render import advice_json, explain_text, status_json, status_text
 
 
 def status_document() -> dict[str, Any]:
@@ -71,6 +71,26 @@ def test_explain_takes_names_and_aliases(
     assert capsys.readouterr().out == explain_text(status_document(), "chat") + "\n"
     assert main(["explain", name, "--json", "--state-dir", str(state)]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "chat"
+
+
+def test_explain_says_what_would_help(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(json.dumps(advice_json(snapshot(), NOW, "vision")))
+    loop.documents("GET /api/v1/models/vision/advice", document)
+    assert main(["explain", "vision", "--state-dir", str(state)]) == 0
+    text = capsys.readouterr().out
+    assert text == explain_text(status_document(), "vision", document) + "\n"
+    assert "  value  " in text
+    assert main(["explain", "vision", "--json", "--state-dir", str(state)]) == 0
+    assert json.loads(capsys.readouterr().out)["advice"] == document
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, 0), (403, 1)])
+def test_explain_goes_without_advice_where_an_older_loop_has_none(
+    status: int, code: int, loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.error("GET /api/v1/models/chat/advice", status, "no")
+    assert main(["explain", "chat", "--state-dir", str(state)]) == code
+    assert ("chat  ready" in capsys.readouterr().out) is (code == 0)
 
 
 @pytest.mark.parametrize("verb", ["explain", "logs"])

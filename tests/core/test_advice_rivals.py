@@ -128,7 +128,7 @@ def test_a_request_that_waits_for_the_room_of_one_in_use_counts_in_a_dry_run() -
     machine = PAIR.edit("b", waits=1.0)
     assert not found(machine)
     assert [r.models for r in found(machine, waiting=True)] == [("a", "b")]
-    assert not found(machine.edit("a", idle=WINDOW + 1), waiting=True), "nobody has used it lately"
+    assert not found(machine.edit("a", idle=WINDOW), waiting=True), "nobody has used it lately"
 
 
 def test_explain_of_both_says_it_and_of_a_third_does_not() -> None:

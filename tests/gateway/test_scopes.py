@@ -37,6 +37,7 @@ CONTROL: list[tuple[str, str, frozenset[Scope]]] = [
     ("GET", "/api/v1/events", READ),
     ("GET", "/api/v1/requests", READ),
     ("GET", "/api/v1/history", READ),
+    ("GET", "/api/v1/models/chat/advice", READ),
     ("GET", "/api/v1/leases", READ),
     ("POST", "/api/v1/leases", ADMIN),
     ("PUT", "/api/v1/leases/7", ADMIN),
