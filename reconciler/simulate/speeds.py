@@ -10,8 +10,8 @@ The estimates, for a model of S bytes whose weights are W bytes:
     prompt  20 times that: the tokens of a prompt are worked out together, until arithmetic is the bound.
     fixed   0.05 s
 
-To a load and an eviction that were measured 0.01 s is added, which the loop takes before each. After a load it takes
-0.03 s until it begins something else.
+To a load and an eviction that were measured 0.005 s is added, which the loop takes before each. After a load it takes
+0.02 s until it begins something else.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,9 +37,9 @@ PROMPT_FACTOR: Final = 20.0
 EVICT_SECONDS: Final = 1.0
 FIXED_SECONDS: Final = 0.05
 #: Until the next action can begin: 0.01 to 0.1 s on two cores.
-AFTER_LOAD: Final = 0.03
+AFTER_LOAD: Final = 0.02
 #: What looking and planning take before an action begins, which is no part of what was measured of it.
-TURN: Final = 0.01
+TURN: Final = 0.005
 #: Records of one model that count, the newest: engines and habits change.
 NEWEST: Final = 2000
 NEWEST_ACTIONS: Final = 20
