@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SILENCE: Final = 45.0
 #: Tries to take up a stream that broke, one a second.
 TRIES: Final = 5
+#: The last line of a stream that ends with its loop.
+_OVER: Final = b": over\n"
 
 
 def follow(
@@ -60,7 +62,10 @@ def _stream(url: str, query: "EventQuery", seen: int | None) -> Iterator[dict[st
             raise refusal(url, answer.status, answer.read())
         if not (answer.headers.get("content-type") or "").startswith("text/event-stream"):
             raise RefusedError(f"what answers at {url} does not tell of events", answer.status)
-        while line := answer.readline():
+        # The library takes a connection that is lost between two pieces for the end.
+        while (line := answer.readline()) != _OVER:
+            if not line:
+                raise ConnectionError("the connection was lost")
             if line.startswith(b"data: "):
                 yield json.loads(line[6:])
     finally:

@@ -29,7 +29,7 @@ def history(
         Parameter(
             name="--export",
             metavar="FILE.csv",
-            help="Write the single requests that are kept as a trace for `reconcile simulate`; - = to stdout.",
+            help="Write the single requests that are kept as a trace for `reconcile simulate`.",
         ),
     ] = None,
     force: Annotated[

@@ -1,7 +1,6 @@
 """Our own single requests as a trace in a file."""
 
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,22 +12,18 @@ if TYPE_CHECKING:
 
 
 def export_requests(requests: Iterable[dict[str, Any]], path: Path, *, force: bool) -> None:
-    """Write the requests, in order of time, as a CSV trace; `-` is stdout. Says on stderr how many.
+    """Write the requests, in order of time, as a CSV trace. Says on stderr how many.
 
     Raises CliError if there are none, if the file is there already and not to be written over, or cannot be written.
     """
-    from reconciler.simulate.trace_csv import write_csv
     from reconciler.simulate.trace_history import trace_of_requests
     from reconciler.store import RequestRecord
 
-    if path != Path("-") and path.exists() and not force:
+    if path.exists() and not force:
         raise CliError(f"{path} is there already: --force writes over it")
     trace = trace_of_requests(RequestRecord(**request) for request in requests)
     if not len(trace):
         raise CliError("no single request is kept of that time: nothing was written")
-    if path == Path("-"):
-        write_csv(trace, sys.stdout)
-        return
     try:
         _write(trace, path, force=force)
     except FileExistsError:

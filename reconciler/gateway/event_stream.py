@@ -30,6 +30,8 @@ PAGE: Final = 100
 #: What a client of the browser's kind waits before it comes back, in milliseconds.
 _RETRY: Final = b"retry: 2000\n\n"
 _ALIVE: Final = b": alive\n\n"
+#: The last words: without them a stream broke off, which the framing alone does not tell every client.
+OVER: Final = b": over\n\n"
 _HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
@@ -89,7 +91,7 @@ class EventStream:
             last = await self._pass_on(send, last)
             if last is None or (not over and not await _alive(news, send)):
                 return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.body", "body": OVER, "more_body": False})
 
     async def _pass_on(self, send: Send, last: int) -> int | None:
         """Send what came after `last` and return the newest of it; None = the client takes nothing, or nothing can

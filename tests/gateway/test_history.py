@@ -24,6 +24,8 @@ from reconciler.store.paths import DATABASE
 from support import wait_for_async
 
 pytestmark = pytest.mark.anyio
+#: The last words of a stream, and the end of its chunks.
+ENDED = b": over\n\n\r\n0\r\n\r\n"
 STREAM = ("Accept: text/event-stream",)
 
 
@@ -166,7 +168,7 @@ async def test_a_stream_begins_with_the_newest_and_goes_on(tmp_path: Path) -> No
             more = await receive_until(stream, b"\n\n")
             assert [(e["kind"], e["message"]) for e in data_of(more)] == [(kind, "for a test")]
         r.board.end()
-        assert (await receive_until(stream, b"0\r\n\r\n")).endswith(b"0\r\n\r\n")
+        assert (await receive_until(stream, b"0\r\n\r\n")).endswith(ENDED)
 
 
 @pytest.mark.parametrize("header", [True, False])
@@ -177,7 +179,7 @@ async def test_a_stream_is_taken_up_where_it_was_cut(header: bool, tmp_path: Pat
         path = "/api/v1/events?model=coder&limit=1&after=" + ("0" if header else "3")
         whole = await r.exchange(request(b"", *STREAM, more, "Connection: close", method="GET", path=path))
         assert [e["id"] for e in data_of(whole)] == [4, 5, 7]
-        assert whole.endswith(b"0\r\n\r\n")
+        assert whole.endswith(ENDED)
 
 
 async def test_more_events_than_a_page_reach_a_stream(tmp_path: Path) -> None:
@@ -217,7 +219,7 @@ async def test_streams_are_counted_and_one_that_is_left_makes_room(tmp_path: Pat
                 pass
         r.board.end()
         for stream in streams:
-            assert (await receive_until(stream, b"0\r\n\r\n")).endswith(b"0\r\n\r\n")
+            assert (await receive_until(stream, b"0\r\n\r\n")).endswith(ENDED)
             await stream.aclose()
 
 
