@@ -1,11 +1,12 @@
 """What was: events (also as they come), single requests, and the history of models, read from the ledger."""
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -15,6 +16,7 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.event_stream import EventStream, asks_for_stream
 from reconciler.gateway.naming import unknown
 from reconciler.gateway.query import model_name, seconds, whole
+from reconciler.render.document import Document
 from reconciler.render.events_document import (
     EventQuery,
     event_models,
@@ -23,7 +25,7 @@ from reconciler.render.events_document import (
 )
 from reconciler.render.history_document import history
 from reconciler.render.history_records import Records, known_models, read_records
-from reconciler.render.history_shapes import EventsDocument, RequestListDocument
+from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
 from reconciler.render.plan_document import as_json
 from reconciler.store.errors import StoreError
 
@@ -76,9 +78,9 @@ class Past:
                 _check_known(snapshot, query.model, lambda: event_models(store))
             return found
 
-        first = await self._ask(read)
         if not stream:
-            return JSONResponse(as_json(first))
+            return await self._answer(read)
+        first = await self._ask(read)
         if len(self._streams) >= STREAMS_MOST:
             text = f"{STREAMS_MOST} streams of events are open, as many as may be"
             raise ApiError("too_many_connections", text, retry_after=5)
@@ -97,20 +99,28 @@ class Past:
                 _check_known(snapshot, model, lambda: known_models(store))
             return found
 
-        return JSONResponse(as_json(await self._ask(read)))
+        return await self._answer(read)
 
     async def history(self, request: Request) -> Response:
         """Show what became of the models since a time."""
         snapshot, now = started(self.board.snapshot), self.wall()
         model, since = model_name(request, snapshot), seconds(request, "since", now - HISTORY_SECONDS)
 
-        def read(store: "Store") -> dict[str, object]:
+        def read(store: "Store") -> HistoryDocument:
             found: dict[str, Records] = read_records(store, since, model)
             if not found and model is not None:
                 _check_known(snapshot, model, lambda: known_models(store))
-            return as_json(history(found, since, now))
+            return history(found, since, now)
 
-        return JSONResponse(await self._ask(read))
+        return await self._answer(read)
+
+    async def _answer(self, question: "Callable[[Store], Document]") -> Response:
+        """Answer with a document; it is written out in the worker thread, too: it may be long."""
+
+        def written(store: "Store") -> bytes:
+            return json.dumps(as_json(question(store)), separators=(",", ":"), allow_nan=False).encode()
+
+        return Response(await self._ask(written), media_type="application/json")
 
     async def _ask(self, question: "Callable[[Store], T]") -> T:
         ask: Ask | None = self.board.ask
