@@ -8,6 +8,7 @@ from typing import Final
 from reconciler.core import book
 from reconciler.core.account import breakdown, doubtful
 from reconciler.core.machine import Evicting, Loading, Settling, State
+from reconciler.core.regrets import Regret
 from reconciler.core.types import (
     Instance,
     LedgerEntry,
@@ -55,6 +56,8 @@ class Facts:
     refused: tuple[str, ...] = ()
     #: Why the ledger cannot be written; None = it can.
     trouble: str | None = None
+    #: Models that are wanted again at once when they go.
+    regrets: tuple[Regret, ...] = ()
 
 
 Conditions = Mapping[str, tuple[Condition, ...]]
@@ -68,10 +71,13 @@ def of_manifest(facts: Facts, previous: Iterable[Condition], now: float) -> tupl
 
 
 def of_models(facts: Facts, previous: Conditions, now: float) -> dict[str, tuple[Condition, ...]]:
-    """Return each model's conditions: Ready always, Progressing and Degraded only while true."""
+    """Return each model's conditions: Ready always; Progressing, Degraded and EvictedThenWanted only while true."""
     entries = {(e.model, e.digest): e for e in facts.world.ledger}
     instances = {i.model: i for i in facts.world.observation.instances}
     preflights = {p.model: p for p in facts.world.observation.preflights}
+    rued = {
+        r.model: ("EvictedThenWanted", Truth.TRUE, str(r.reasons[0][0]), r.message) for r in facts.regrets
+    }
     out = {}
     for spec in facts.manifest.models:
         made = [_ready(facts, spec), *_progressing(facts, spec.name)]
@@ -81,6 +87,7 @@ def of_models(facts: Facts, previous: Conditions, now: float) -> dict[str, tuple
             preflights.get(spec.name),
             entries.get((spec.name, spec.digest)),
         )
+        made += [rued[spec.name]] if spec.name in rued else []
         out[spec.name] = _stamp(made, previous.get(spec.name, ()), facts.manifest.generation, now)
     return out
 

@@ -180,6 +180,11 @@ class Journal:
         log.info("loaded in advance, in vain", model=model, why=why, again_in=again_in)
         await self._event("prewarm-in-vain", model, "InVain", f"{why}; not again for {span(again_in)}")
 
+    async def wanted_again(self, model: str, message: str) -> None:
+        """A model was wanted at once after several of its evictions, which was not so before."""
+        log.warning("evicted, then wanted at once", model=model, what=message)
+        await self._event("evicted-then-wanted", model, "EvictedThenWanted", message)
+
     async def state(self, kind: str, model: str, reason: str, message: str) -> None:
         """What became of the state of a model that was unloaded, or loaded."""
         write = log.info if kind in ("state-saved", "state-restored") else log.warning

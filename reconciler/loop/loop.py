@@ -32,6 +32,7 @@ from reconciler.loop.evicting import REPLACING, Evictor
 from reconciler.loop.floor import FloorWatch, Sunk
 from reconciler.loop.hands import Hands
 from reconciler.loop.hands import Outcome as Done
+from reconciler.loop.history import History
 from reconciler.loop.jobs import Jobs
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
@@ -107,8 +108,9 @@ class Loop:
         self._ledger = Ledger(store, self._keeper)
         self._journal = Journal(store, self._keeper, self._ledger, told=board.noted)
         self._states = States(host.states, self._journal.state, clock=clock)
-        self._outcomes = Outcomes(self._journal, book, self._launches)
-        self._outlook = Outlook(self._journal, lambda models, now: (), once=self._options.once)
+        self._history = History(store, self._keeper, book, self._journal)
+        self._outcomes = Outcomes(self._journal, book, self._launches, self._history)
+        self._outlook = Outlook(self._journal, self._history.chances, once=self._options.once)
         self._publisher = Publisher(board, host.logs, self._states.kept)
         self._hands = Hands(
             host=host,
@@ -201,18 +203,21 @@ class Loop:
             async with anyio.create_task_group() as self._tasks:
                 await self._start()
                 self._tasks.start_soon(self._jobs.run)
+                self._tasks.start_soon(self._history.run)
                 while not self._halted:
                     until = await self._turn()
                     if not self._halted:
                         await self._sleep(until)
                 if not self._options.once or self._stopping:
                     await self._end_all()
+                await self._history.close(self._clock())
                 self._tasks.cancel_scope.cancel()
         finally:
             await self._loader.aclose()
 
     async def _start(self) -> None:
         await self._ledger.load()
+        await self._history.start(self._clock())
         await self._desired.apply(self._applied)
         specs = self._applied.launches
         self._book.assign(admissions(self._applied, ()))
@@ -268,6 +273,7 @@ class Loop:
                 self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
         await self._outlook.prewarming.look(observation, now)
+        self._history.look(observation, now)
         # From here to the seal of a victim nothing is awaited: who is idle in this plan is idle when it is sealed.
         admitted = admissions(self._applied, observation.preflights)
         self._book.assign(admitted)
@@ -295,8 +301,10 @@ class Loop:
             admitted,
             self._keeper.trouble,
             self._outlook.prewarming.figures,
+            self._history.regrets,
             now,
         )
+        await self._history.write(now)
         return until
 
     async def _sleep(self, until: float | None) -> None:
@@ -346,6 +354,7 @@ class Loop:
             now + BLOCKED_TICK if _waits_for_room(made) else None,
             self._book.next_expiry(),
             self._drains.next_end(now),
+            self._history.due(now),
         )
         decision = machine.decide(state, made, min((t for t in looks if t is not None), default=None))
         if isinstance(decision, machine.Wait):
@@ -370,6 +379,7 @@ class Loop:
         assert self._tasks is not None, "the loop runs"
         self._sunk, self._given_up = None, NOT_WANTED
         self._outlook.begun(step, now)
+        self._history.begun(step, now)
         if isinstance(step, Load):
             known = next(
                 (p for p in world.observation.preflights if p.model == step.model), Preflight(step.model)
@@ -441,6 +451,7 @@ class Loop:
             model = self._desired.promised(launch.model)
             pid, started = launch.process.pid, launch.process.started
             step = Evict(launch.model, pid, started, launch.holds or 0, Reason.SHUTDOWN, drain=True)
+            self._history.begun(step, self._clock())
             await self._journal.begun(step)
             last = replace(model, drain_timeout=min(model.drain_timeout, LAST_DRAIN))
             done = await self._evictor.evict(step, partial(_always, last))

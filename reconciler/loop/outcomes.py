@@ -5,6 +5,7 @@ from reconciler.core.types import Evict, Load
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.floor import Sunk
 from reconciler.loop.hands import Outcome
+from reconciler.loop.history import History
 from reconciler.loop.journal import Journal
 from reconciler.loop.launches import Launches
 
@@ -12,8 +13,8 @@ from reconciler.loop.launches import Launches
 class Outcomes:
     """Closes the books on each step. Called by the loop's task only."""
 
-    def __init__(self, journal: Journal, book: LeaseBook, launches: Launches) -> None:
-        self._journal, self._book, self._launches = journal, book, launches
+    def __init__(self, journal: Journal, book: LeaseBook, launches: Launches, history: History) -> None:
+        self._journal, self._book, self._launches, self._history = journal, book, launches, history
 
     async def close(
         self, ended: machine.State, done: Outcome, sunk: Sunk | None, given_up: str, now: float
@@ -34,13 +35,18 @@ class Outcomes:
         if sunk is not None and not error and not isinstance(done.event, machine.Ready):
             error = sunk.message if sunk.own_fault else ""
         if isinstance(done.event, machine.Ready):
+            self._history.loaded(step, "ready", done)
             await self._journal.loaded(step, done.seconds, done.launch)
         elif not error:
-            await self._journal.given_up(step, sunk.message if sunk else given_up)
+            why = sunk.message if sunk else given_up
+            self._history.loaded(step, "given-up", done, why)
+            await self._journal.given_up(step, why)
         elif step.pid is not None:  # who waits goes on waiting: a new process may well work
             self._launches.no_sleep(step.model, step.digest)
+            self._history.loaded(step, "failed", done, error)
             await self._journal.wake_failed(step, error)
         else:
+            self._history.loaded(step, "failed", done, error)
             wait = await self._journal.load_failed(step, error, now)
             self._book.wish_over(step.model)
             text = f"model {step.model!r} could not be loaded: {error}"
@@ -49,10 +55,13 @@ class Outcomes:
     async def after_evict(self, step: Evict, done: Outcome) -> None:
         """Note how an eviction went: called off, asleep, or gone."""
         if isinstance(done.event, machine.Aborted):
+            self._history.evicted(step, "given-up", done.seconds)
             await self._journal.given_up(step, done.error or "a request came first")
         elif not isinstance(done.event, machine.Exited):
             return
         elif step.sleep and self._launches.find(step.pid, step.started):
+            self._history.evicted(step, "asleep", done.seconds)
             await self._journal.asleep(step, done.seconds, done.launch)
         else:
+            self._history.evicted(step, "gone", done.seconds)
             await self._journal.evicted(step, done.seconds)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from reconciler import __version__
 from reconciler.board import Board, PrewarmFigures, Progress, SavedState, Snapshot
 from reconciler.core.machine import State
+from reconciler.core.regrets import Regret
 from reconciler.core.status import Condition, Facts, of_manifest, of_models
 from reconciler.core.types import Plan, World
 from reconciler.host import Logs
@@ -37,11 +38,12 @@ class Publisher:
         admissions: Mapping[str, Admission],
         trouble: str | None,
         prewarmed: PrewarmFigures,
+        regrets: tuple[Regret, ...],
         now: float,
     ) -> None:
         """Publish what is true at `now`."""
         serving = frozenset(m for m in applied.launches if launches.serving(m) is not None)
-        facts = Facts(applied.manifest, world, plan, state, serving, refused, trouble)
+        facts = Facts(applied.manifest, world, plan, state, serving, refused, trouble, regrets)
         self._manifest = of_manifest(facts, self._manifest, now)
         self._models = of_models(facts, self._models, now)
         self._board.publish(

@@ -1,0 +1,103 @@
+"""Evictions that were the wrong ones, or for which there is too little memory: what is told of a model they befall."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from reconciler.core.types import Reason
+
+#: A model that is wanted again so many seconds after its eviction began should not have gone.
+SOON: Final = 60.0
+#: It is told when this many evictions of a model in so many seconds were followed by that.
+OFTEN: Final = 3
+WINDOW: Final = 3600.0
+#: The evictions that are a choice, or want of memory. What a person or a changed manifest asks for is neither.
+CHOSEN: Final = frozenset({Reason.MAKE_ROOM, Reason.LESS_LIKELY, Reason.OVER_BUDGET, Reason.MEMORY_PRESSURE})
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """One eviction of a model, as far as regret needs it."""
+
+    reason: Reason
+    #: For whom it was; "" = for no model in particular.
+    for_model: str
+    #: When it began, monotonic seconds, and seconds from then until the model was wanted again (None = it was not).
+    began: float
+    wanted_after: float | None
+
+    @property
+    def regretted(self) -> bool:
+        """Whether the model was wanted again at once."""
+        return self.wanted_after is not None and self.wanted_after <= SOON
+
+
+@dataclass(frozen=True, slots=True)
+class Regret:
+    """A model that was wanted again at once after several evictions."""
+
+    model: str
+    evictions: int
+    regretted: int
+    #: Why those that are regretted were begun, and for whom ("" = no model), the most frequent first.
+    reasons: tuple[tuple[Reason, int], ...]
+    rivals: tuple[tuple[str, int], ...]
+
+    @property
+    def message(self) -> str:
+        """What happened, and what helps."""
+        times = (
+            f"{self.regretted} of {self.evictions}"
+            if self.regretted < self.evictions
+            else f"all {self.evictions}"
+        )
+        text = f"was wanted again within a minute of {times} evictions in the last hour"
+        return f"{text}, {self._for_whom()}: {self._advice()}"
+
+    def _for_whom(self) -> str:
+        reason, rival = self.reasons[0][0], self.rivals[0][0]
+        if rival:
+            each = "each time" if self.rivals[0][1] == self.regretted else "mostly"
+            return f"{each} for {rival}"
+        each = "each time" if self.reasons[0][1] == self.regretted else "mostly"
+        return f"{each} {_CAUSES[reason]}"
+
+    def _advice(self) -> str:
+        rival = self.rivals[0][0]
+        if rival:
+            return (
+                f"give less context to {self.model} or {rival}, or raise machine.memory, so that both fit;"
+                " `reconcile explain` says what would be enough"
+            )
+        return _ADVICE[self.reasons[0][0]]
+
+
+_CAUSES: Final = {
+    Reason.MAKE_ROOM: "to make room",
+    Reason.LESS_LIKELY: "for a model that seemed likelier to be used",
+    Reason.OVER_BUDGET: "because models held more than the budget",
+    Reason.MEMORY_PRESSURE: "because the machine was short of memory",
+}
+_ADVICE: Final = {
+    Reason.MAKE_ROOM: "make models smaller, or raise machine.memory",
+    Reason.LESS_LIKELY: "set prewarm to free, so that nothing goes for a guess",
+    Reason.OVER_BUDGET: "state what models really need in memory.steady, or raise machine.memory",
+    Reason.MEMORY_PRESSURE: "lower machine.memory to what other programs leave, or end those",
+}
+
+
+def regret(model: str, gone: Iterable[Gone], now: float) -> Regret | None:
+    """Return what is to be told of the evictions of a model; None = nothing, or nothing any more."""
+    recent = [g for g in gone if g.reason in CHOSEN and g.began > now - WINDOW]
+    rued = [g for g in recent if g.regretted]
+    if len(rued) < OFTEN:
+        return None
+    reasons, rivals = Counter(g.reason for g in rued), Counter(g.for_model for g in rued)
+    return Regret(
+        model,
+        len(recent),
+        len(rued),
+        tuple(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
+        tuple(sorted(rivals.items(), key=lambda pair: (-pair[1], pair[0]))),
+    )

@@ -1,0 +1,209 @@
+"""What came of the use of the models: written down as it happens, and what it tells of the use to come."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from reconciler.core.habits import Habits
+from reconciler.core.regrets import WINDOW, Regret
+from reconciler.core.types import Chance, Evict, Load, Observation, Step
+from reconciler.leases import Arrival, Ended, LeaseBook
+from reconciler.loop.farewells import Farewells
+from reconciler.loop.hands import Outcome
+from reconciler.loop.journal import Journal
+from reconciler.loop.keeper import Keeper
+from reconciler.loop.launches import Launch
+from reconciler.loop.local_time import LocalTime
+from reconciler.loop.replay import REACH, replayed
+from reconciler.loop.tally import Tally
+from reconciler.store import AsyncStore, LoadRecord, StoreError
+
+#: Local time that is set back by more than this, or forward by more than that, makes what habits know of times wrong.
+BACK: Final = 60.0
+FORTH: Final = 2 * 3600.0
+#: Loads that wait to be written, and requests that wait for habits to be read; the oldest are lost.
+UNWRITTEN: Final = 200
+UNHEARD: Final = 100_000
+#: More than there are of either.
+EVERYTHING: Final = 1_000_000
+
+log = structlog.get_logger("reconciler.loop")
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The load in flight: when it was begun by the wall's clock, and how many waited for it."""
+
+    at: float
+    waiting: int
+
+
+class History:
+    """Drains the book of leases, follows each step, and knows the habits. Owned by the loop's task."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        keeper: Keeper,
+        book: LeaseBook,
+        journal: Journal,
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._keeper, self._book, self._journal = store, keeper, book, journal
+        self._time = LocalTime(wall)
+        self._farewells = Farewells(store, keeper)
+        self._tally = Tally(store, keeper)
+        self._loads: deque[LoadRecord] = deque(maxlen=UNWRITTEN)
+        self._load: _Begun | None = None
+        self._seen: Observation | None = None
+        #: None while they are read, and what came meanwhile.
+        self._habits: Habits | None = None
+        self._unheard: deque[tuple[float, bool, str]] = deque(maxlen=UNHEARD)
+        self._wrong = anyio.Event()
+        self._told: frozenset[str] = frozenset()
+        #: Models that are wanted again at once when they go, sorted by name; for the status.
+        self.regrets: tuple[Regret, ...] = ()
+
+    async def start(self, now: float) -> None:
+        """Go on where the last run ended. Habits are read by `run`, for they may take a while."""
+        self._time.follow(now)
+        wall = self._time.wall(now)
+        try:
+            last = await self._store.last_evictions()
+            recent = await self._store.evictions(limit=EVERYTHING, since=wall - WINDOW)
+        except StoreError as error:
+            log.error("what was evicted before cannot be read", error=str(error))
+        else:
+            self._farewells.restore(last, recent, wall, now)
+            self.regrets = self._farewells.regrets(now)
+            self._told = frozenset(r.model for r in self.regrets)
+        self._wrong.set()
+
+    async def run(self) -> None:
+        """Read the habits out of the store, now and whenever the clock or the time zone was set. Does not return."""
+        while True:
+            await self._wrong.wait()
+            self._wrong = anyio.Event()
+            await self._read_habits()
+
+    async def _read_habits(self) -> None:
+        self._unheard.clear()
+        before, self._habits = self._habits, None
+        wall = self._time.wall_now()
+        try:
+            buckets = await self._store.arrivals(wall - REACH)
+            requests = await self._store.requests(limit=EVERYTHING, since=wall - REACH)
+        except StoreError as error:
+            log.error("how models were used cannot be read", error=str(error))
+            self._hear(before or Habits())
+            return
+        self._hear(await anyio.to_thread.run_sync(replayed, buckets, requests, wall))
+
+    def _hear(self, habits: Habits) -> None:
+        while self._unheard:
+            at, over, model = self._unheard.popleft()
+            (habits.ended if over else habits.arrived)(model, self._time.local(at))
+        self._habits = habits
+
+    # -- each turn -------------------------------------------------------------------------------------------------
+
+    def look(self, seen: Observation, now: float) -> None:
+        """Take over what came and ended since the last turn, and what is wanted now."""
+        self._seen = seen
+        moved = self._time.follow(now)
+        if moved < -BACK or moved > FORTH:
+            self._wrong.set()
+        self._take()
+        self._farewells.asked(seen.demands, now)
+        self.regrets = self._farewells.regrets(now)
+
+    def _take(self) -> None:
+        arrivals, ended = self._book.taken()
+        self._tally.add(arrivals, ended, self._time.wall)
+        for model, at in arrivals:
+            self._farewells.wanted(model, at)
+        self._learn(arrivals, ended)
+
+    def _learn(self, arrivals: list[Arrival], ended: list[Ended]) -> None:
+        events = [(a.at, False, a.model) for a in arrivals]
+        events += [(e.ended, True, e.model) for e in ended]
+        events.sort()
+        self._unheard.extend(events)
+        if self._habits is not None:
+            self._hear(self._habits)
+
+    async def close(self, now: float) -> None:
+        """Write all that is left, for this run ends."""
+        self._take()
+        await self.write(now, last=True)
+
+    async def write(self, now: float, *, last: bool = False) -> None:
+        """Write what is new; `last` = also what would be written with the next batch. A full disk stops nothing."""
+        while self._loads:
+            if not await self._keeper.keep(self._store.add_load(self._loads[0])):
+                break
+            self._loads.popleft()
+        await self._farewells.write()
+        await self._tally.write(self._time.wall, now, last=last)
+        for regret in self.regrets:
+            if regret.model not in self._told:
+                await self._journal.wanted_again(regret.model, regret.message)
+        self._told = frozenset(r.model for r in self.regrets)
+
+    def due(self, now: float) -> float | None:
+        """Return when a batch of requests is to be written that this turn does not write; None = there is none."""
+        return self._tally.due(now)
+
+    def chances(self, models: Iterable[str], now: float) -> tuple[Chance, ...]:
+        """Return how soon each of `models` is expected to be used again; nothing before habits are known."""
+        return () if self._habits is None else self._habits.chances(models, self._time.local(now))
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def begun(self, step: Step, now: float) -> None:
+        """Note that a step was begun."""
+        if isinstance(step, Evict):
+            self._farewells.begun(step, self._seen, self._time.wall(now), now)
+            return
+        demands = self._seen.demands if self._seen is not None else ()
+        waiting = next((d.waiting for d in demands if d.model == step.model), 0)
+        self._load = _Begun(self._time.wall(now), waiting)
+
+    def loaded(self, step: Load, outcome: str, done: Outcome, error: str = "") -> None:
+        """Note how a load went: `ready`, `failed` or `given-up`, with why for the latter two."""
+        begun, self._load = self._load, None
+        if begun is None:
+            return
+        self._loads.append(
+            LoadRecord(
+                id=0,
+                at=begun.at,
+                model=step.model,
+                digest=step.digest,
+                reason=str(step.reason),
+                seconds=done.seconds,
+                peak=_most(done.launch),
+                outcome=outcome,
+                waiting=begun.waiting,
+                kind="load" if step.pid is None else "wake",
+                error=error,
+            )
+        )
+
+    def evicted(self, step: Evict, outcome: str, seconds: float) -> None:
+        """Note how an eviction went: `gone`, `asleep` or `given-up`."""
+        self._farewells.ended(step, outcome, seconds)
+
+
+def _most(launch: Launch | None) -> int | None:
+    """Return the most that a launch is known to have held; None = nothing is."""
+    if launch is None:
+        return None
+    return max(launch.holds or 0, (launch.held.peak or 0) + (launch.warm or 0)) or None
