@@ -96,7 +96,9 @@ def test_figures_of_loads_by_their_settings(store: Store) -> None:
         ("MakeRoom", 61.0, "gone", False),
         ("MakeRoom", None, "gone", False),
         ("MakeRoom", 1.0, "given-up", False),
+        ("OverBudget", 5.0, "gone", True),
         ("Dismissed", 1.0, "gone", False),
+        ("IdleExpired", 1.0, "gone", False),
         ("Drifted", 1.0, "gone", False),
     ],
 )

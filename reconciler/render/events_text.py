@@ -19,6 +19,7 @@ _COLOURS: Final = {
     "load-failed": "red",
     "wake-failed": "red",
     "crashed": "red",
+    "evicted-then-wanted": "red",
     "state-lost": "red",
 }
 #: Bad news whatever the kind.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final
 
-from reconciler.core.types import Reason
+from reconciler.core.regrets import CHOSEN, SOON
 from reconciler.render.history_prewarms import prewarms
 from reconciler.render.history_records import Records
 from reconciler.render.history_shapes import (
@@ -25,28 +25,15 @@ from reconciler.render.history_shapes import (
 from reconciler.render.plan_document import as_json
 from reconciler.store.records import EvictionRecord, LoadRecord
 
-#: A model that is wanted again within so many seconds was the wrong one to go, or there is too little memory.
-REGRET_SECONDS: Final = 60.0
+#: Records of one kind that a document shows one by one.
 NEWEST_LOADS: Final = 20
 NEWEST_EVICTIONS: Final = 50
-#: Evictions that no other choice of ours would have spared.
-_ASKED_FOR: Final = frozenset(
-    {
-        Reason.CRASHED,
-        Reason.DISMISSED,
-        Reason.DRIFTED,
-        Reason.DUPLICATE,
-        Reason.REMOVED,
-        Reason.RESTART_DUE,
-        Reason.SHUTDOWN,
-    }
-)
 
 
 def history(models: Mapping[str, Records], since: float, until: float) -> HistoryDocument:
     """Return what happened between two times (wall-clock seconds), of these models."""
     made = (_model(name, records) for name, records in sorted(models.items()))
-    return HistoryDocument(since, until, REGRET_SECONDS, tuple(made))
+    return HistoryDocument(since, until, SOON, tuple(made))
 
 
 def history_json(models: Mapping[str, Records], since: float, until: float) -> dict[str, Any]:
@@ -126,10 +113,10 @@ def _eviction(r: EvictionRecord) -> EvictionDocument:
 
 
 def regretted(record: EvictionRecord) -> bool:
-    """Return whether an eviction was one too many: its model was wanted again at once, and nobody had sent it away."""
-    if record.outcome == "given-up" or record.reason in _ASKED_FOR:
+    """Return whether an eviction was one too many: nobody had asked for it, and its model was wanted again at once."""
+    if record.outcome == "given-up" or record.reason not in CHOSEN:
         return False
-    return record.wanted_after is not None and record.wanted_after <= REGRET_SECONDS
+    return record.wanted_after is not None and record.wanted_after <= SOON
 
 
 def _arrivals(records: Records) -> ArrivalsDocument:

@@ -152,7 +152,7 @@ class EvictionDocument(Document):
     wanted_after: float | None
     """Seconds from its begin until the model was wanted again; null = it was not."""
     regretted: bool
-    """It was wanted again within `regret` seconds."""
+    """Nobody had asked for it, and the model was wanted again within `regret` seconds."""
     outcome: str
     """`gone`, `asleep` (its process stays) or `given-up`."""
 
@@ -246,6 +246,6 @@ class HistoryDocument(Document):
     since: float
     until: float
     regret: float
-    """An eviction is regretted if its model is wanted again within so many seconds."""
+    """An eviction for room or memory is regretted if its model is wanted again within so many seconds."""
     models: tuple[ModelHistoryDocument, ...]
     """Sorted by name; those of which nothing is kept are missing."""
