@@ -10,7 +10,11 @@ SESSION: Final = 300.0
 #: What is expected `t` seconds from now counts exp(-t / HORIZON) now; seconds.
 HORIZON: Final = 900.0
 #: Lower ends of the bins, in seconds; the last one is open.
-_EDGES: Final = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, SESSION)
+_EDGES: Final = (
+    *(0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0),
+    *(SESSION * 2.0**power for power in range(10)),
+)
+_IN_SESSION: Final = _EDGES.index(SESSION)
 #: Each pause counts this much less with every further one.
 _FADING: Final = 0.995
 #: What is believed of a model nobody knows, in pauses: that P(pause > x) = (1 + x / 30 s)^-1/2, a heavy tail.
@@ -23,9 +27,14 @@ def _outlasts(seconds: float) -> float:
     return float((1.0 + seconds / _SCALE) ** -0.5)
 
 
+def _discount(low: float, high: float) -> float:
+    """Return the mean of exp(-t / HORIZON) over the times between two."""
+    return (exp(-low / HORIZON) - exp(-high / HORIZON)) * HORIZON / (high - low)
+
+
 _BELIEVED: Final = (
     *(_BELIEF * (_outlasts(low) - _outlasts(high)) for low, high in pairwise(_EDGES)),
-    _BELIEF * _outlasts(SESSION),
+    _BELIEF * _outlasts(_EDGES[-1]),
 )
 
 
@@ -47,30 +56,34 @@ class Pauses:
             self._counts = [count / self._weight for count in self._counts]
             self._weight = 1.0
 
-    def goes_on(self, idle: float) -> tuple[float, float]:
-        """Return what is expected of the present session of a model idle for so many seconds, and the chance that
-        there is none.
+    def goes_on(self, idle: float) -> tuple[float, float, float]:
+        """Return what is expected of a model that has been idle for so many seconds, as its pauses tell it.
 
-        The first is the chance of a use within the session, discounted by how far off it is.
+        That is: the chance of a use within the present session, discounted by how far off it is; the chance that there
+        is no such session any more; and the chance of any use, discounted likewise.
         """
-        if idle >= SESSION:
-            return 0.0, 1.0
         scale = 1.0 / self._weight
         first = bisect_right(_EDGES, idle) - 1
-        soon = total = 0.0
-        for place in range(first, len(_EDGES) - 1):
-            low, high = _EDGES[place], _EDGES[place + 1]
+        soon = whole = later = ended = 0.0
+        for place in range(first, len(_EDGES)):
+            low = max(idle, _EDGES[place])
+            share = self._counts[place] * scale + _BELIEVED[place]
+            if place + 1 == len(_EDGES):
+                ended += share
+                break
+            high = _EDGES[place + 1]
             if place == first:
-                seen = self._counts[place] * scale * (high - idle) / (high - low)
+                seen = self._counts[place] * scale * (high - idle) / (high - _EDGES[place])
                 share = seen + _BELIEF * (_outlasts(idle) - _outlasts(high))
-                low = idle
+            if place < _IN_SESSION:
+                whole += share
+                soon += share * _discount(low - idle, high - idle)
             else:
-                share = self._counts[place] * scale + _BELIEVED[place]
-            total += share
-            soon += share * exp((idle - (low + high) / 2) / HORIZON)
-        ended = self._counts[-1] * scale + _BELIEVED[-1]
-        total += ended
-        return soon / total, ended / total
+                ended += share
+                # Of what is an hour off nothing is left to count.
+                later += share * _discount(low - idle, high - idle) if low - idle < 4.0 * HORIZON else 0.0
+        whole += ended
+        return soon / whole, ended / whole, (soon + later) / whole
 
 
 _UNKNOWN: Final = Pauses()
@@ -78,5 +91,4 @@ _UNKNOWN: Final = Pauses()
 
 def untold(idle: float) -> float:
     """Return the chance of return that is believed of a model of whose use nothing is known."""
-    soon, ended = _UNKNOWN.goes_on(idle)
-    return soon + ended * exp(-max(SESSION, idle) / HORIZON) / 2
+    return _UNKNOWN.goes_on(idle)[2]

@@ -34,6 +34,8 @@ class Room:
         self.policy = manifest.policy
         #: How likely each model is used again soon.
         self.chances = {c.model: c.returns for c in world.chances}
+        #: The model for which the last one went that made room.
+        self.made_room_for = world.swaps[-1].for_model if world.swaps else ""
         self.table = table
         self.pressure = seen.pressure
         self.budget = book.budget(manifest, seen.memory)

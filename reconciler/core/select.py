@@ -92,12 +92,12 @@ class _Selector(Advance):
         ]
         return sorted(rows, key=self._urgency)
 
-    def _urgency(self, row: Row) -> tuple[bool, bool, bool, int, float, float, str]:
+    def _urgency(self, row: Row) -> tuple[bool, bool, bool, int, bool, float, float, str]:
         """Sort claimants. One whose own old process is still in use comes last: its drain would hold up the others.
 
         Whoever is waited for comes before all that merely are to be warm: these would take what is freed for it. Of
-        equals the one comes first by which most are served for each second of loading; who has waited long, before
-        all of them, in order of arrival.
+        equals the one comes first for which somebody has just made room: else that was for nothing. Then who has waited
+        long, in order of arrival; then the one by which most are served for each second of loading.
         """
         demand = row.demand
         draining = row.instance is not None and demand.in_use
@@ -106,7 +106,8 @@ class _Selector(Advance):
         if self.policy is Policy.COST and demand.waiting:
             waited_long = self.now >= oldest + LONG
             rate = -inf if waited_long else -demand.waiting / max(load_seconds(row.entry, row.size), 0.1)
-        return (draining, not row.pinned, not row.demanded, -row.spec.priority, rate, oldest, row.name)
+        last = row.name != self.made_room_for
+        return (draining, not row.pinned, not row.demanded, -row.spec.priority, last, rate, oldest, row.name)
 
     def _claim(self, row: Row) -> None:
         """Load one model if it can be started and there is, or can be made, room for it."""

@@ -151,7 +151,7 @@ class Simulation:
     def _world(self, now: float) -> World:
         seen = self._drains.spare(self._desk.look(self._doors, now), now)
         chances = self._habits.chances(self._specs, now)
-        return World(seen, self._desk.ledger, chances, self._log.prewarms(now))
+        return World(seen, self._desk.ledger, chances, self._log.prewarms(now), self._log.swaps(now))
 
     def _begin(self, step: Load | Evict, now: float) -> None:
         self._log.begins(step)

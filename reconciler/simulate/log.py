@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from reconciler.core import prewarms as core_prewarms
-from reconciler.core.types import Evict, Load, Prewarms, Reason, Step
+from reconciler.core import swaps
+from reconciler.core.types import Evict, Load, Prewarms, Reason, Step, Swap
 from reconciler.simulate.clock import Clock
 from reconciler.simulate.result import Action
 
@@ -20,6 +21,7 @@ class Log:
         self._gone: dict[str, int] = {}
         self._ahead: dict[str, int] = {}
         self._prewarms = Prewarms()
+        self._swaps: tuple[Swap, ...] = ()
 
     def begins(self, step: Step) -> None:
         """A step was begun."""
@@ -47,7 +49,8 @@ class Log:
         if aborted:
             return
         place = len(self.actions) - 1
-        if kind == "evict":
+        if isinstance(step, Evict):
+            self._swaps = swaps.noted(self._swaps, step, self._clock.now)
             self._gone[step.model] = place
             if self._ahead.pop(step.model, None) is not None:
                 self._prewarms = core_prewarms.in_vain(self._prewarms, step.model, self._clock.now)
@@ -69,6 +72,10 @@ class Log:
         if place is not None:
             action = self.actions[place]
             self.actions[place] = replace(action, wanted_after=max(0.0, self._clock.now - action.ended))
+
+    def swaps(self, now: float) -> tuple[Swap, ...]:
+        """Return who made room for whom lately."""
+        return swaps.recent(self._swaps, now)
 
     def prewarms(self, now: float) -> Prewarms:
         """Return what is known of loads in advance; one that nobody uses for long was in vain."""
