@@ -64,13 +64,13 @@ class Regret:
         return f"{each} {_CAUSES[reason]}"
 
     def _advice(self) -> str:
-        rival = self.rivals[0][0]
-        if rival:
+        reason, rival = self.reasons[0][0], self.rivals[0][0]
+        if rival and reason is not Reason.LESS_LIKELY:
             return (
                 f"give less context to {self.model} or {rival}, or raise machine.memory, so that both fit;"
                 " `reconcile explain` says what would be enough"
             )
-        return _ADVICE[self.reasons[0][0]]
+        return _ADVICE[reason]
 
 
 _CAUSES: Final = {

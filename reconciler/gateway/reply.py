@@ -31,6 +31,11 @@ log = structlog.get_logger(__name__)
 class Transform(Protocol):
     """Turns an engine's answer into another form. One object serves one answer."""
 
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """Tokens of the prompt and of the answer, if the engine said so by now."""
+        ...
+
     def head(self, status: int, headers: Headers) -> Headers:
         """Return the headers for the client; the length is dropped anyway."""
         ...

@@ -174,6 +174,8 @@ class Task:
             async with exchange as incoming:
                 lease.failed = incoming.status >= BROKEN
                 await self.reply.relay(incoming, self.extra, through)
+                if through is not None:
+                    lease.tokens = through.tokens
         except UpstreamError:
             lease.failed = True
             raise

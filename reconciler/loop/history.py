@@ -22,15 +22,22 @@ from reconciler.loop.launches import Launch
 from reconciler.loop.local_time import LocalTime
 from reconciler.loop.replay import REACH, replayed
 from reconciler.loop.tally import Tally
-from reconciler.store import AsyncStore, LoadRecord, StoreError
+from reconciler.store import AsyncStore, LoadRecord, RequestRecord, StoreError
 
 #: Local time that is set back by more than this, or forward by more than that, makes what habits know of times wrong.
 BACK: Final = 60.0
 FORTH: Final = 2 * 3600.0
+#: Seconds between two looks at what came and ended, the latter when the last one found that many.
+SIP: Final = 1.0
+HASTY_SIP: Final = 0.1
+MANY: Final = 200
 #: Loads that wait to be written, and requests that wait for habits to be read; the oldest are lost.
 UNWRITTEN: Final = 200
 UNHEARD: Final = 100_000
-#: More than there are of either.
+#: Letters kept of why a load failed: the log has all of it.
+LONGEST: Final = 500
+#: Requests read at a time, and more evictions than anybody can make in an hour.
+PAGE: Final = 10_000
 EVERYTHING: Final = 1_000_000
 
 log = structlog.get_logger("reconciler.loop")
@@ -87,11 +94,18 @@ class History:
         self._wrong.set()
 
     async def run(self) -> None:
-        """Read the habits out of the store, now and whenever the clock or the time zone was set. Does not return."""
+        """Read the habits out of the store, now and whenever the clock or the time zone was set. Does not return.
+
+        In between the book is emptied often: a calm loop turns so rarely that after many requests that would take long.
+        """
+        pause = SIP
         while True:
-            await self._wrong.wait()
-            self._wrong = anyio.Event()
-            await self._read_habits()
+            with anyio.move_on_after(pause):
+                await self._wrong.wait()
+            if self._wrong.is_set():
+                self._wrong = anyio.Event()
+                await self._read_habits()
+            pause = HASTY_SIP if self._take() > MANY else SIP
 
     async def _read_habits(self) -> None:
         self._unheard.clear()
@@ -99,12 +113,19 @@ class History:
         wall = self._time.wall_now()
         try:
             buckets = await self._store.arrivals(wall - REACH)
-            requests = await self._store.requests(limit=EVERYTHING, since=wall - REACH)
+            requests = await self._requests(wall - REACH)
         except StoreError as error:
             log.error("how models were used cannot be read", error=str(error))
             self._hear(before or Habits())
             return
         self._hear(await anyio.to_thread.run_sync(replayed, buckets, requests, wall))
+
+    async def _requests(self, since: float) -> list[RequestRecord]:
+        """Return the requests since a wall-clock time, read a page at a time: others use the store, too."""
+        read: list[RequestRecord] = []
+        while page := await self._store.requests(limit=PAGE, after=read[-1].id if read else 0, since=since):
+            read += page
+        return read
 
     def _hear(self, habits: Habits) -> None:
         while self._unheard:
@@ -124,12 +145,13 @@ class History:
         self._farewells.asked(seen.demands, now)
         self.regrets = self._farewells.regrets(now)
 
-    def _take(self) -> None:
+    def _take(self) -> int:
         arrivals, ended = self._book.taken()
         self._tally.add(arrivals, ended, self._time.wall)
         for model, at in arrivals:
             self._farewells.wanted(model, at)
         self._learn(arrivals, ended)
+        return len(ended)
 
     def _learn(self, arrivals: list[Arrival], ended: list[Ended]) -> None:
         events = [(a.at, False, a.model) for a in arrivals]
@@ -193,7 +215,7 @@ class History:
                 outcome=outcome,
                 waiting=begun.waiting,
                 kind="load" if step.pid is None else "wake",
-                error=error,
+                error=error[:LONGEST],
             )
         )
 

@@ -1,7 +1,8 @@
 """What came of the use: loads, evictions, requests. Every table is bounded, its oldest rows are dropped."""
 
 from collections.abc import Iterable
-from dataclasses import astuple, fields
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from reconciler.store.connection import Connection
@@ -30,6 +31,8 @@ class _Table:
             " AND (:model IS NULL OR model = :model) ORDER BY id"
         )
         self.limit = limit
+        #: The fields of a record that are written; `dataclasses.astuple` takes ten times as long.
+        self.values = attrgetter(*names[1:])
         self.insert = f"INSERT INTO {name} ({given}) VALUES ({marks})"  # noqa: S608
         self.newest = f"SELECT max(id) FROM {name}"  # noqa: S608
         self.drop = f"DELETE FROM {name} WHERE id <= ?"  # noqa: S608
@@ -152,7 +155,7 @@ class Past(Connection):
             return 0
         table = _TABLES[type(rows[0])]
         with self._write() as db:
-            db.executemany(table.insert, [astuple(row)[1:] for row in rows])
+            db.executemany(table.insert, map(table.values, rows))
             number = int(db.execute(table.newest).fetchone()[0])
             db.execute(table.drop, (number - table.limit,))
         return number

@@ -39,6 +39,13 @@ def answer(value: Any) -> bytes:
     )
 
 
+def events(*chunks: Any) -> bytes:
+    """Return an answer that is a whole stream of events."""
+    body = b"".join(b"data: %b\n\n" % json.dumps(c).encode() for c in chunks) + b"data: [DONE]\n\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
 CHAT_ANSWER = answer(
     {
         "id": "x",
@@ -47,6 +54,10 @@ CHAT_ANSWER = answer(
         ],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2},
     }
+)
+TOKEN_STREAM = events(
+    {"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 4}},
 )
 
 
@@ -144,3 +155,17 @@ async def test_an_engine_that_counts_is_asked() -> None:
             text = await receive_until(stream, b"}")
         assert b'{"input_tokens": 42}' in text
         assert b"x-reconciler-estimate" not in text
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_the_tokens_that_a_translated_answer_tells_are_on_the_record(streams: bool) -> None:
+    async with rig() as r, scripted() as engine:
+        r.publish(made("command"))
+        r.open(engine.port)
+        async with await r.raw(request(json.dumps({**ASK, "stream": streams}).encode(), path=PATH)) as stream:
+            got = await engine.next()
+            await got.write(TOKEN_STREAM if streams else CHAT_ANSWER)
+            await receive_until(stream, b"message_stop" if streams else b"}}")
+        await r.idle()
+    [ended] = r.book.taken()[1]
+    assert (ended.outcome, ended.tokens) == ("ok", (7, 4) if streams else (3, 2))

@@ -147,6 +147,13 @@ def stopped(choice: Mapping[str, Any], *, called: bool) -> tuple[str, str | None
     return reason, None
 
 
+def tokens(value: object) -> tuple[int, int] | None:
+    """Return the tokens of prompt and answer that an engine's `usage` tells; None = it tells nothing."""
+    if not isinstance(value, dict) or "prompt_tokens" not in value:
+        return None
+    return _count(value.get("prompt_tokens")), _count(value.get("completion_tokens"))
+
+
 def usage(value: object) -> dict[str, int]:
     """Return the tokens used. Anthropic counts what came out of a cache apart, OpenAI within the prompt."""
     told = value if isinstance(value, dict) else {}

@@ -12,6 +12,7 @@ from reconciler.gateway.messages.answer import (
     reasoning,
     spoken,
     stopped,
+    tokens,
     tool_calls,
     tool_id,
     tool_name,
@@ -40,6 +41,11 @@ class MessageStream:
         self._refused = False
         #: Whether the last event was sent: the end, or an error.
         self.over = False
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """Tokens of the prompt and of the answer, if the engine said so by now."""
+        return tokens(self._usage)
 
     def data(self, text: str) -> Iterator[Event]:
         """Yield the events for the data of one of the engine's events."""

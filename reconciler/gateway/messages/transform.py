@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from reconciler.gateway.errors import ApiError
-from reconciler.gateway.messages.answer import from_chat
+from reconciler.gateway.messages.answer import from_chat, tokens
 from reconciler.gateway.messages.errors import engine_error
 from reconciler.gateway.messages.sse import MAX_EVENT_BYTES, Event, EventReader
 from reconciler.gateway.messages.stream import MessageStream, as_chunk, encode
@@ -58,6 +58,12 @@ class MessagesTransform:
         self._message = MessageStream(model, input_tokens)
         self._status = 200
         self._body = bytearray()
+        self._tokens: tuple[int, int] | None = None
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """Tokens of the prompt and of the answer, if the engine said so by now."""
+        return self._tokens or self._message.tokens
 
     def head(self, status: int, headers: Headers) -> Headers:
         """Return the headers of the translated answer. Raises `ApiError` (502) for a compressed one."""
@@ -93,7 +99,9 @@ class MessagesTransform:
         if self._status >= 400:
             return _json(engine_error(self._status, bytes(self._body)))
         if not self._stream:
-            return _json(from_chat(_answer(bytes(self._body)), self._model))
+            answer = _answer(bytes(self._body))
+            self._tokens = tokens(answer.get("usage"))
+            return _json(from_chat(answer, self._model))
         try:
             said = encode(self._message.chunk(as_chunk(_answer(bytes(self._body)))))
         except ApiError as error:
