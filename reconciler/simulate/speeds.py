@@ -16,7 +16,7 @@ To a load and an eviction that were measured 0.005 s is added, which the loop ta
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Final
 
 from reconciler.core import book, value
@@ -43,6 +43,8 @@ TURN: Final = 0.005
 #: Records of one model that count, the newest: engines and habits change.
 NEWEST: Final = 2000
 NEWEST_ACTIONS: Final = 20
+#: Times the usual that one load or eviction counts for at most.
+ODD: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _load(
     machine: DescribedMachine | None,
     loads: Sequence[LoadRecord],
 ) -> float:
-    """Return the seconds a load takes: the median of the last ones with these settings, else the last, else by size."""
+    """Return the seconds a load takes: as the last ones with these settings did, else as the last did, else by size."""
     if machine is not None and "disk" in machine.model_fields_set:
         return (size or 0) / machine.disk + value.STARTING
     seconds = [
@@ -109,8 +111,17 @@ def _load(
         if (r.model, r.digest, r.kind, r.outcome) == (spec.name, spec.digest, "load", "ready")
     ]
     if seconds:
-        return median(seconds[-NEWEST_ACTIONS:]) + TURN
+        return expected(seconds[-NEWEST_ACTIONS:]) + TURN
     return value.load_seconds(entry, size)
+
+
+def expected(seconds: Sequence[float]) -> float:
+    """Return what the next one is expected to take: the mean, for people wait as long as all of them take together.
+
+    One that took many times the usual (a disk that was asleep) counts for no more than three times.
+    """
+    most = ODD * median(seconds)
+    return fmean(min(s, most) for s in seconds)
 
 
 def _evict(model: str, evictions: Sequence[EvictionRecord]) -> float:
@@ -118,7 +129,7 @@ def _evict(model: str, evictions: Sequence[EvictionRecord]) -> float:
     ended = [r for r in evictions if r.model == model and r.outcome == "gone"][-NEWEST_ACTIONS:]
     idle = [r.seconds for r in ended if r.idle > 0]
     if idle:
-        return median(idle) + TURN
+        return expected(idle) + TURN
     return min((r.seconds + TURN for r in ended), default=EVICT_SECONDS)
 
 

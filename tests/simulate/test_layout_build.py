@@ -130,12 +130,13 @@ def test_the_disk_of_a_described_machine_goes_before_what_was_measured_here(
     assert layout_there(applied, plain, name="m", ledger=ledger).speeds["small"].load == 31
 
 
-def test_loads_and_evictions_are_the_median_of_those_that_say_something(applied: Applied) -> None:
+def test_loads_and_evictions_are_the_mean_of_those_that_say_something(applied: Applied) -> None:
     past = Past(
         loads=(
             load(applied, "big", 10.0),
-            load(applied, "big", 90.0),
+            load(applied, "big", 900.0),  # counts for 39, three times the median
             load(applied, "big", 12.0),
+            load(applied, "big", 14.0),
             load(applied, "big", 1.0, kind="wake"),
             load(applied, "big", 1.0, outcome="failed"),
             load(applied, "big", 1.0, digest="older"),
@@ -144,14 +145,14 @@ def test_loads_and_evictions_are_the_median_of_those_that_say_something(applied:
             eviction("big", 40.0, idle=0.0),
             eviction("big", 3.0, idle=9.0),
             eviction("big", 2.0, idle=9.0),
-            eviction("big", 4.0, idle=9.0),
+            eviction("big", 5.5, idle=9.0),
             eviction("big", 0.1, idle=9.0, outcome="given-up"),
             eviction("small", 7.0, idle=0.0),
         ),
     )
     ledger = (LedgerEntry("big", digest(applied, "big"), load_seconds=90.0),)
     speeds = layout(applied, ledger=ledger, past=past).speeds
-    assert (speeds["big"].load, speeds["big"].evict) == (12.0 + TURN, 3.0 + TURN)
+    assert (speeds["big"].load, speeds["big"].evict) == (18.75 + TURN, 3.5 + TURN)
     assert speeds["small"].evict == 7.0 + TURN, "nothing else is known than one that drained"
 
 
