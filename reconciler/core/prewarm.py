@@ -12,17 +12,18 @@ from reconciler.core.knapsack import most
 from reconciler.core.leaving import rests_until, unstartable
 from reconciler.core.pressure import Level
 from reconciler.core.room import Room
-from reconciler.core.types import Demand, Load, Manifest, Prewarm, Reason, Residency, World
-from reconciler.core.value import load_seconds, value
-from reconciler.core.victims import may_displace
+from reconciler.core.types import Demand, Load, Manifest, Policy, Prewarm, Reason, Residency, World
+from reconciler.core.value import load_seconds, loss, value
+from reconciler.core.victims import cover, may_displace
 
 #: Seconds between two of them at least, and seconds after its last use during which a model is taken as in use.
 PACE: Final = 60.0
 RECENT: Final = 60.0
-#: What is gained must be more than this share of what the load takes, after what is given up was counted so many
-#: times: estimates err, and a load is never free.
-LEAST: Final = 0.05
-CAUTION: Final = 1.5
+#: What is gained must be more than so many seconds (whoever needs the room next has to make it first) and this share of
+#: what the load takes, after what is given up was counted so many times: estimates err, and a load is never free.
+ROOM: Final = 0.3
+LEAST: Final = 0.01
+CAUTION: Final = 1.3
 
 
 class Advance(Room):
@@ -72,13 +73,17 @@ class Advance(Room):
         # Whatever is wanted in memory has claimed its room already, by rules of its own.
         if row.wanted or row.demand.dismissed or row.spec.residency is Residency.TRANSIENT:
             return False
+        # A person said that it is not to hold memory while nobody uses it.
+        if row.spec.idle_ttl is not None:
+            return False
         if dict(self._prewarms.until).get(row.name, 0.0) > self.now or rests_until(row, self.now) is not None:
             return False
         return unstartable(row, self.now) is None and self.pinned.short(row) <= 0
 
     def _worth(self, row: Row) -> float:
         """Return the seconds that loading a model in advance spares, above what it must spare at least."""
-        return value(row, self.chances[row.name], self.now) - LEAST * load_seconds(row.entry, row.size)
+        spared = value(row, self.chances[row.name], self.now)
+        return spared - LEAST * load_seconds(row.entry, row.size) - ROOM
 
     def _into_free_memory(
         self, rows: list[Row], worth: dict[str, float]
@@ -95,7 +100,7 @@ class Advance(Room):
         room = (self.free or 0) - self.kept_for_demand
         movable = [row for row in self.victims.values() if self._may_go(row)]
         items = [(worth[r.name], r.need or 0, r.name) for r in rows]
-        items += [(r.loss, r.charge or 0, r.name) for r in movable]
+        items += [(self._price(r), r.charge or 0, r.name) for r in movable]
         chosen = most(items, room + sum(r.charge or 0 for r in movable))
         best: tuple[float, Row, list[Row]] | None = None
         for row in rows:
@@ -104,7 +109,7 @@ class Advance(Room):
             dropped = self._dropped(row, room, (r for r in movable if r.name not in chosen))
             if dropped is None:
                 continue
-            gain = worth[row.name] - CAUTION * sum(r.loss for r in dropped)
+            gain = worth[row.name] - CAUTION * sum(map(self._price, dropped))
             if gain > 0.0 and (best is None or gain > best[0]):
                 best = (gain, row, dropped)
         return None if best is None else (best[1], best[2], self.kept_for_demand)
@@ -114,7 +119,14 @@ class Advance(Room):
         short = self._lack(row, room, self.staying)
         if short <= 0:
             return []
-        return cheapest((r for r in others if may_displace(row, r.spec.priority)), short, self.staying)
+        allowed = [r for r in others if may_displace(row, r.spec.priority)]
+        if self.policy is Policy.COST:
+            return cheapest(allowed, short, self.staying)
+        return cover(sorted(allowed, key=self._price), short, self.staying)
+
+    def _price(self, row: Row) -> float:
+        """Return the seconds that evicting a running model costs, whatever its rank is made of."""
+        return loss(row, self.chances.get(row.name), self.now)
 
     def _may_go(self, row: Row) -> bool:
         """Whether a model may make way for one that nobody waits for yet."""

@@ -7,8 +7,8 @@ from reconciler.core.types import Prewarms
 
 HOUR: Final = 3600.0
 #: A model that was loaded in vain is not loaded in advance again for so long, twice as long each further time.
-BACKOFF_FIRST: Final = 1800.0
-BACKOFF_CAP: Final = 86_400.0
+BACKOFF_FIRST: Final = 300.0
+BACKOFF_CAP: Final = 1800.0
 #: One that is not used within so many seconds was loaded in vain, also if it is still there.
 VAIN_AFTER: Final = 3600.0
 
