@@ -217,4 +217,4 @@ def test_a_live_run_of_models_that_take_their_time_and_its_replay(
             for name, (seconds, size) in loads.items()
         }
 
-    compare(new_manager, models, 1000, mix(sorted(loads), 40, 4.0, seed=3), tmp_path)
+    compare(new_manager, models, 1000, mix(sorted(loads), 40, 3.5, seed=28), tmp_path)
