@@ -56,7 +56,8 @@ class _Selector(Advance):
         rows += self.sleepers.here()
         over = sum(r.own_charge for r in rows) + self.staying.total - self.budget
         if over > 0:
-            idle = [r for r in self.victims.values() if not r.busy or r.asleep]
+            # One that holds nothing would leave for nothing.
+            idle = [r for r in self.victims.values() if r.charge and (not r.busy or r.asleep)]
             for row in cover(idle, over, self.staying) or idle:
                 self.out.relief.append(self._take(row, Reason.OVER_BUDGET))
 
