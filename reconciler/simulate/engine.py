@@ -8,8 +8,8 @@ from typing import Final, cast
 from reconciler.core import machine, prewarm
 from reconciler.core.habits import Habits
 from reconciler.core.plan import plan
-from reconciler.core.types import Evict, Load, Manifest, Plan, Reason, World
-from reconciler.leases import Lease
+from reconciler.core.types import Evict, Load, Manifest, Plan, Reason, Residency, World
+from reconciler.leases import Lease, Refusal
 from reconciler.leases.page import Page
 from reconciler.loop.drains import Drains
 from reconciler.loop.loop import CROWDED_PACE
@@ -60,7 +60,7 @@ class Simulation:
         self._manifest = replace(layout.manifest, models=tuple(specs.values()))
         self._doors.configure(
             {name: layout.limits[name] for name in sorted(specs)},
-            tell_idle=frozenset(),
+            tell_idle=frozenset(s.name for s in specs.values() if s.residency is Residency.TRANSIENT),
             gates=layout.gates,
         )
         self._doors.assign(layout.admissions)
@@ -75,6 +75,8 @@ class Simulation:
         self._look_at, self._not_before = -inf, -inf
         #: What a drain in flight goes on to once its model is idle.
         self._draining: Page | None = None
+        #: Models that no waiting will bring, by the last plan: who comes for one need not wait for the slot.
+        self._hopeless: dict[str, Refusal] = {}
 
     def _wake(self) -> None:
         self._woken = True
@@ -120,16 +122,18 @@ class Simulation:
         now = self._clock.now
         self._woken, self._look_at = False, inf
         if isinstance(self._state, machine.Loading):
+            self._refuse(self._hopeless)
             self._review_load(self._state)
             return
         if isinstance(self._state, machine.Evicting):
+            self._refuse(self._hopeless)
             self._review_drain(self._state, now)
             return
         world = self._world(now)
         made = self._planner(self._manifest, world, now)
-        proved = once_ready(self._manifest, world.ledger)
-        for model, refusal in refusals(made, proved).items():
-            self._doors.refuse(model, refusal)
+        refused = refusals(made, once_ready(self._manifest, world.ledger))
+        self._hopeless = {model: why for model, why in refused.items() if why.retry_after is None}
+        self._refuse(refused)
         if any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts):
             self._not_before = now + CROWDED_PACE
         looks = (
@@ -148,10 +152,18 @@ class Simulation:
         self._state = machine.begin(self._state, made, world, self._specs, now)
         self._begin(decision.step, now)
 
+    def _refuse(self, refused: dict[str, Refusal]) -> None:
+        for model, refusal in refused.items():
+            self._doors.refuse(model, refusal)
+
     def _world(self, now: float) -> World:
         seen = self._drains.spare(self._desk.look(self._doors, now), now)
-        chances = self._habits.chances(self._specs, now)
-        return World(seen, self._desk.ledger, chances, self._log.prewarms(now), self._log.swaps(now))
+        prewarms = self._log.prewarms(now)
+        # Of models that are not in memory only a load in advance asks how likely they are.
+        ahead = prewarm.due(self._manifest, seen, prewarms, now)
+        asked = self._specs if ahead else [i.model for i in seen.instances]
+        chances = self._habits.chances(asked, now)
+        return World(seen, self._desk.ledger, chances, prewarms, self._log.swaps(now))
 
     def _begin(self, step: Load | Evict, now: float) -> None:
         self._log.begins(step)
