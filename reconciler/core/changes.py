@@ -15,13 +15,13 @@ from reconciler.core.types import Instance, Manifest, Residency, World
 REST: Final = 0.5
 
 
-def next_change(table: Table, manifest: Manifest, world: World, now: float) -> float | None:
+def next_change(table: Table, free: int | None, manifest: Manifest, world: World, now: float) -> float | None:
     """Return the earliest future time at which the same world may be planned differently; None = never.
 
     A loop that sleeps until then (or until something happens) misses nothing.
     """
     times = [time for row in table.rows for time in _times(row, now)]
-    if (ahead := next_look(manifest, world, now)) is not None:
+    if (ahead := next_look(manifest, world, table, free, now)) is not None:
         times.append(ahead)
     return min((t for t in times if t > now), default=None)
 

@@ -38,6 +38,12 @@ _BELIEVED: Final = (
 )
 
 
+#: The discount of each whole bin, as seen from 0 seconds of idle time.
+_DISCOUNTS: Final = (*(_discount(low, high) for low, high in pairwise(_EDGES)), 0.0)
+#: Of who has been idle for longer than this nothing is expected any more; seconds.
+_LOST: Final = _EDGES[-1]
+
+
 class Pauses:
     """A histogram of the pauses of one model, the older ones faded."""
 
@@ -62,27 +68,32 @@ class Pauses:
         That is: the chance of a use within the present session, discounted by how far off it is; the chance that there
         is no such session any more; and the chance of any use, discounted likewise.
         """
-        scale = 1.0 / self._weight
+        idle = min(idle, _LOST)
+        counts, scale = self._counts, 1.0 / self._weight
         first = bisect_right(_EDGES, idle) - 1
-        soon = whole = later = ended = 0.0
-        for place in range(first, len(_EDGES)):
-            low = max(idle, _EDGES[place])
-            share = self._counts[place] * scale + _BELIEVED[place]
-            if place + 1 == len(_EDGES):
-                ended += share
-                break
-            high = _EDGES[place + 1]
-            if place == first:
-                seen = self._counts[place] * scale * (high - idle) / (high - _EDGES[place])
-                share = seen + _BELIEF * (_outlasts(idle) - _outlasts(high))
+        if first == len(_EDGES) - 1:
+            return 0.0, 1.0, 0.0
+        # Of the bin it is in, only what is left of it.
+        low, high = _EDGES[first], _EDGES[first + 1]
+        left = counts[first] * scale * (high - idle) / (high - low)
+        left += _BELIEF * (_outlasts(idle) - _outlasts(high))
+        expected, soon, in_session = left * _discount(0.0, high - idle), 0.0, 0.0
+        later = whole = 0.0
+        nearer = exp(idle / HORIZON)
+        for place in range(first + 1, len(_EDGES)):
+            share = counts[place] * scale + _BELIEVED[place]
             if place < _IN_SESSION:
-                whole += share
-                soon += share * _discount(low - idle, high - idle)
+                in_session += share
+                soon += share * _DISCOUNTS[place]
             else:
-                ended += share
-                # Of what is an hour off nothing is left to count.
-                later += share * _discount(low - idle, high - idle) if low - idle < 4.0 * HORIZON else 0.0
-        whole += ended
+                whole += share
+                later += share * _DISCOUNTS[place]
+        soon, later = soon * nearer, later * nearer
+        if first < _IN_SESSION:
+            soon, in_session = soon + expected, in_session + left
+        else:
+            later, whole = later + expected, whole + left
+        ended, whole = whole, whole + in_session
         return soon / whole, ended / whole, (soon + later) / whole
 
 

@@ -44,7 +44,7 @@ def plan(manifest: Manifest, world: World, now: float) -> Plan:
         account=_account(manifest, world, selection),
         steps=steps,
         verdicts=tuple(_verdicts(table, selection, steps, now)),
-        changes_at=next_change(table, manifest, world, now),
+        changes_at=next_change(table, selection.free, manifest, world, now),
     )
 
 

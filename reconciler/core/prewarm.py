@@ -4,6 +4,7 @@ Of all that could be in memory, models in use apart, the set of most value is wo
 """
 
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from reconciler.core.cheapest import cheapest
@@ -12,7 +13,19 @@ from reconciler.core.knapsack import most
 from reconciler.core.leaving import rests_until, unstartable
 from reconciler.core.pressure import Level
 from reconciler.core.room import Room
-from reconciler.core.types import Demand, Load, Manifest, Policy, Prewarm, Reason, Residency, World
+from reconciler.core.shares import own
+from reconciler.core.types import (
+    Demand,
+    Load,
+    Manifest,
+    Observation,
+    Policy,
+    Prewarm,
+    Prewarms,
+    Reason,
+    Residency,
+    World,
+)
 from reconciler.core.value import load_seconds, loss, value
 from reconciler.core.victims import cover, may_displace
 
@@ -148,12 +161,27 @@ def broken_off(action: Load, world: World) -> bool:
     return bool(asked) and action.model not in asked
 
 
-def next_look(manifest: Manifest, world: World, now: float) -> float | None:
-    """Return when a model may next be loaded in advance, as far as time alone decides; None = never."""
-    if manifest.prewarm is Prewarm.OFF or manifest.prewarm_per_hour <= 0:
+def due(manifest: Manifest, seen: Observation, known: Prewarms, now: float) -> bool:
+    """Return whether a model may be loaded in advance now, as far as time and those who wait decide it."""
+    if manifest.prewarm is Prewarm.OFF or (known.begun and now - known.begun[-1] < PACE):
+        return False
+    return not any(waits(demand) for demand in seen.demands)
+
+
+def next_look(manifest: Manifest, world: World, table: Table, free: int | None, now: float) -> float | None:
+    """Return when a model may next be loaded in advance, as far as time alone decides; None = never.
+
+    `free` is what is left of the memory once the plan is performed; without a model that fits into it, or that others
+    might make way for, there is nothing to look for.
+    """
+    if manifest.prewarm is Prewarm.OFF or manifest.prewarm_per_hour <= 0 or free is None:
         return None
-    running = {i.model for i in world.observation.instances}
-    if all(c.model in running for c in world.chances):
+    at_leisure = due(manifest, world.observation, world.prewarms, now)
+    known = {c.model for c in world.chances} if at_leisure else {row.name for row in table.rows}
+    room = inf if manifest.prewarm is Prewarm.FULL else free
+    if not any(
+        r.instance is None and r.name in known and own(r.need or 0, r.files) <= room for r in table.rows
+    ):
         return None
     last = world.prewarms.begun[-1] if world.prewarms.begun else -PACE
     return max(last + PACE, now + PACE)

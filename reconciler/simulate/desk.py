@@ -52,9 +52,10 @@ class Desk:
         for name, instance in sorted(self._running.items()):
             if instance.ready:
                 page = doors.page(name)
-                instance = replace(
-                    instance, last_used=page.last_used or instance.loaded_at, served=page.served
-                )
+                last_used = page.last_used or instance.loaded_at
+                if (last_used, page.served) != (instance.last_used, instance.served):
+                    instance = replace(instance, last_used=last_used, served=page.served)
+                    self._running[name] = instance
             running.append(instance)
         return Observation(
             self._seq, now, self._seen_memory(), tuple(running), doors.demands(), self._preflights
