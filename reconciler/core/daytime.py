@@ -45,7 +45,7 @@ class Daytime:
         #: How often each half hour was lived through, the older days faded.
         self._exposure = [0.0] * _SLOTS
         self._beginnings: deque[float] = deque(maxlen=_KEPT)
-        #: Sessions a second that are expected in each half hour; None = to be worked out.
+        #: Sessions a second that are expected in this half hour and the next ones; None = to be worked out.
         self._rates: list[float] | None = None
         #: Seconds from one beginning to the next, where they follow a rhythm.
         self._beat: float | None = None
@@ -61,17 +61,16 @@ class Daytime:
     def next_session(self, now: float) -> float:
         """Return the chance that a session begins, discounted by how far off it is, by the time of the day."""
         self._pass(now)
-        rates = self._rates
-        if rates is None:
-            rates = self._rates = self._worked_out()
-        slot, left = self._slot, (self._slot + 1) * SLOT - now
+        if self._rates is None:
+            self._rates = self._worked_out()
+        left = (self._slot + 1) * SLOT - now
         expected, reached = 0.0, 1.0
-        for _ in range(_AHEAD):
-            leave = rates[slot % _SLOTS] + 1.0 / HORIZON
+        for rate in self._rates:
+            leave = rate + 1.0 / HORIZON
             through = exp(-leave * left)
-            expected += reached * rates[slot % _SLOTS] / leave * (1.0 - through)
+            expected += reached * rate / leave * (1.0 - through)
             reached *= through
-            slot, left = slot + 1, SLOT
+            left = SLOT
         return expected
 
     def recurs(self, now: float) -> float:
@@ -116,7 +115,7 @@ class Daytime:
         counts, lived = self._counts, self._exposure
         mean = fsum(counts) / max(1.0, fsum(lived))
         rates = []
-        for slot in range(_SLOTS):
+        for slot in range(self._slot, self._slot + _AHEAD):
             near = [((slot + by) % _SLOTS, weight) for by, weight in _KERNEL]
             seen = fsum(counts[k] * weight for k, weight in near) + _MEAN_WEIGHT * mean
             rates.append(seen / (fsum(lived[k] * weight for k, weight in near) + _MEAN_WEIGHT) / SLOT)
