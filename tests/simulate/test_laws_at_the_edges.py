@@ -143,7 +143,7 @@ def learned(*models: str) -> Habits:
     return habits
 
 
-@pytest.mark.parametrize("comes", [1.0, 3.999, 4.0])
+@pytest.mark.parametrize("comes", [0.0, 1.0, 3.999, 4.5])
 @pytest.mark.parametrize("who", ["other", "same"])
 def test_a_load_in_advance_gives_way_at_any_time(comes: float, who: str) -> None:
     """`p` is loaded in advance, 4 s long, as soon as that may be; whoever asks for `b` then gets the slot at once."""
