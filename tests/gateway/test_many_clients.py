@@ -76,6 +76,8 @@ async def round_of(r: Rig, engine_port: int, clients: int, queue: int, leavers: 
     traffic = r.book.traffic()
     assert traffic.granted == traffic.ended
     assert traffic.queues == ()
+    arrivals, ended = r.book.taken()  # as the loop does: what is not taken is kept
+    assert (len(arrivals), len(ended)) == (clients, clients)
     r.book.close("chat")
     await r.pool.close("chat")
     await wait_for_async(lambda: not r.server.server_state.connections, 10, "no connection to be left")
