@@ -17,7 +17,8 @@ def evict_detail(going: Going, now: float, shortage: str) -> str:
         text = f"{claimant.name} is pinned, {rest}"
     else:
         sign = "<" if row.spec.priority < claimant.spec.priority else "="
-        text = f"priority {row.spec.priority} {sign} {claimant.spec.priority}, {rest}"
+        worth = f", worth {row.worth:.1f} s" if row.worth is not None else ""
+        text = f"priority {row.spec.priority} {sign} {claimant.spec.priority}, {rest}{worth}"
     return f"{text}, sleeps" if may_sleep(going, now) else text
 
 
@@ -68,6 +69,8 @@ def _replaced(row: Row) -> str:
 def load_detail(coming: Coming, now: float) -> str:
     """Return who waits for a model that is loaded, and whether it is only woken."""
     demand = coming.row.demand
+    if coming.reason is Reason.PREWARM:
+        return f"nobody waits yet: in memory it is worth {coming.row.worth or 0.0:.1f} s of waiting"
     if demand.waiting == 0:
         return "wakes" if coming.wakes is not None else ""
     oldest = f", oldest {span(max(0.0, now - demand.oldest))}" if demand.oldest is not None else ""

@@ -54,6 +54,8 @@ class Row:
     sleeper: "Row | None" = None
     #: What evicting its instance costs, in the unit of the policy; see `core.victims.rank`.
     loss: float = 0.0
+    #: Seconds it is expected to spare those who will want it, where something is known of its use and that is asked.
+    worth: float | None = None
 
     @property
     def asleep(self) -> bool:

@@ -95,7 +95,7 @@ class Advance(Room):
 
     def _worth(self, row: Row) -> float:
         """Return the seconds that loading a model in advance spares, above what it must spare at least."""
-        spared = value(row, self.chances[row.name], self.now)
+        spared = row.worth = value(row, self.chances[row.name], self.now)
         return spared - LEAST * load_seconds(row.entry, row.size) - ROOM
 
     def _into_free_memory(

@@ -21,7 +21,7 @@ from reconciler.core.selection import Going, Selection
 from reconciler.core.shares import Files, Shares, own, shared, within
 from reconciler.core.sleeping import Sleepers
 from reconciler.core.types import Instance, Manifest, Policy, Reason, World
-from reconciler.core.value import loss
+from reconciler.core.value import loss, value
 from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, may_displace, rank
 
 
@@ -254,7 +254,9 @@ class Room:
         """Note what evicting a running model costs: by the cost policy seconds, by the other one when it was used."""
         assert row.instance is not None, f"{row.name} does not run"
         if self.policy is Policy.COST:
-            row.loss = loss(row, self.chances.get(row.name), self.now)
+            returns = self.chances.get(row.name)
+            row.loss = loss(row, returns, self.now)
+            row.worth = None if returns is None else value(row, returns, self.now)
         else:
             row.loss = row.instance.last_used
 
