@@ -1,6 +1,6 @@
 """Small random layouts and traces, and simulations whose every request can be asked about afterwards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 
 from hypothesis import strategies as st
@@ -67,13 +67,13 @@ class Run:
     """One simulation, what it was of, and what came of it."""
 
     layout: Layout
-    trace: Trace
-    result: Result
-    requests: tuple[Request, ...]
+    trace: Trace = field(repr=False)
+    result: Result = field(repr=False)
+    requests: tuple[Request, ...] = field(repr=False)
     #: Every plan that was made while nothing was in flight, with the world it was made from.
-    plans: tuple[tuple[World, Plan], ...]
+    plans: tuple[tuple[World, Plan], ...] = field(repr=False)
     #: How often each request was said to be over.
-    over: dict[int, int]
+    over: dict[int, int] = field(repr=False)
 
     @property
     def specs(self) -> dict[str, ModelSpec]:

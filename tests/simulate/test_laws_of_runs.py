@@ -355,6 +355,15 @@ def moments(done: Run) -> list[float]:
     return sorted(times)
 
 
+def slot_is_idle(done: Run, at: float) -> bool:
+    """Whether nothing is in flight; a step that was begun and not over when the run ended is in no list of actions."""
+    actions = done.result.actions
+    if any(a.began <= at < a.ended for a in actions):
+        return False
+    last = max((w.observation.at for w, made in done.plans if made.head is not None), default=at)
+    return at < last or any(a.began >= last - EPS for a in actions)
+
+
 def could_be_loaded(done: Run, name: str, at: float) -> bool:
     """Whether a model fits beside those that it may not displace at a moment when nothing is in flight."""
     claimant, room = done.specs[name], done.result.budget
@@ -385,7 +394,7 @@ def test_nobody_waits_while_the_slot_is_idle_and_there_is_room(done: Run) -> Non
     pinned = [n for n, s in done.specs.items() if s.residency is Residency.PINNED]
     for begin, end in pairwise(moments(done)):
         at = (begin + end) / 2
-        if end - begin <= AT_ONCE or any(a.began <= at < a.ended for a in done.result.actions):
+        if end - begin <= AT_ONCE or not slot_is_idle(done, at):
             continue
         there = {n for n, stays in done.result.residency.items() if any(b <= at < e for b, e in stays)}
         waiting = {r.model for r in done.requests if waits_at(r, at) and r.model in done.specs}
@@ -419,7 +428,7 @@ def test_a_transient_model_goes_when_its_last_request_has_ended(done: Run) -> No
     """As soon as the slot is free, or somebody needs it."""
     for begin, end in pairwise(moments(done)):
         at = (begin + end) / 2
-        if end - begin <= AT_ONCE or any(a.began <= at < a.ended for a in done.result.actions):
+        if end - begin <= AT_ONCE or not slot_is_idle(done, at):
             continue
         for name, stays in done.result.residency.items():
             if done.specs[name].residency is not Residency.TRANSIENT:
