@@ -70,6 +70,7 @@ def test_every_key_reaches_what_uses_it(tmp_path: Path) -> None:
         min_resident=10,
         cooldown=20,
         may_preempt=MayPreempt.LOWER,
+        patience=5,  # half of how long its queue waits
         load_timeout=60,
         drain_timeout=0,
         stop_grace=1,
