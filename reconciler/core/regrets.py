@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from reconciler.core.types import Reason
+from reconciler.core.types import Demand, Reason
 
 #: A model that is wanted again so many seconds after its eviction began should not have gone.
 SOON: Final = 60.0
@@ -14,6 +14,19 @@ OFTEN: Final = 3
 WINDOW: Final = 3600.0
 #: The evictions that are a choice, or want of memory. What a person or a changed manifest asks for is neither.
 CHOSEN: Final = frozenset({Reason.MAKE_ROOM, Reason.LESS_LIKELY, Reason.OVER_BUDGET, Reason.MEMORY_PRESSURE})
+
+
+def rued(reason: Reason, wanted_after: float | None) -> bool:
+    """Return whether an eviction was one too many: it was chosen, and its model was wanted again at once.
+
+    `wanted_after` is in seconds from the begin of the eviction; None = the model was not wanted.
+    """
+    return reason in CHOSEN and wanted_after is not None and wanted_after <= SOON
+
+
+def awaited(demands: Iterable[Demand], model: str) -> bool:
+    """Return whether a model that goes now is wanted already: requests stand at its door."""
+    return any(d.model == model and (d.gated or d.waiting) for d in demands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +42,8 @@ class Gone:
 
     @property
     def regretted(self) -> bool:
-        """Whether the model was wanted again at once."""
-        return self.wanted_after is not None and self.wanted_after <= SOON
+        """Whether it was one too many."""
+        return rued(self.reason, self.wanted_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +103,14 @@ _ADVICE: Final = {
 def regret(model: str, gone: Iterable[Gone], now: float) -> Regret | None:
     """Return what is to be told of the evictions of a model; None = nothing, or nothing any more."""
     recent = [g for g in gone if g.reason in CHOSEN and g.began > now - WINDOW]
-    rued = [g for g in recent if g.regretted]
-    if len(rued) < OFTEN:
+    wrong = [g for g in recent if g.regretted]
+    if len(wrong) < OFTEN:
         return None
-    reasons, rivals = Counter(g.reason for g in rued), Counter(g.for_model for g in rued)
+    reasons, rivals = Counter(g.reason for g in wrong), Counter(g.for_model for g in wrong)
     return Regret(
         model,
         len(recent),
-        len(rued),
+        len(wrong),
         tuple(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
         tuple(sorted(rivals.items(), key=lambda pair: (-pair[1], pair[0]))),
     )

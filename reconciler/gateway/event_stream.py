@@ -83,14 +83,15 @@ class EventStream:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         if not await _put(send, _RETRY + encoded(self._first.events)):
             return
-        last: int | None = self._first.last
+        last = self._first.last
         over = False
         while not over:
             # Both are taken before one looks: what happens meanwhile is seen at the next turn.
             news, over = self._board.news, self._board.over
-            last = await self._pass_on(send, last)
-            if last is None or (not over and not await _alive(news, send)):
+            passed = await self._pass_on(send, last)
+            if passed is None or (not over and not await _alive(news, send)):
                 return
+            last = passed
         await send({"type": "http.response.body", "body": OVER, "more_body": False})
 
     async def _pass_on(self, send: Send, last: int) -> int | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from reconciler.core.regrets import CHOSEN, WINDOW, Gone, Regret, regret
+from reconciler.core.regrets import CHOSEN, WINDOW, Gone, Regret, awaited, regret
 from reconciler.core.types import Demand, Evict, Observation, Reason
 from reconciler.loop.keeper import Keeper
 from reconciler.store import AsyncStore, EvictionRecord
@@ -53,8 +53,7 @@ class Farewells:
         """Note that an eviction was begun in the world that was `seen`."""
         record = _record(step, seen, wall, now)
         self._going = _Farewell(record, now)
-        demand = _demand(seen, step.model)
-        if demand.gated or demand.waiting:  # it goes although somebody stands at its door
+        if seen is not None and awaited(seen.demands, step.model):
             self._going.wanted(now)
 
     def ended(self, step: Evict, outcome: str, seconds: float) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Any, Final
 
-from reconciler.core.regrets import CHOSEN, SOON
+from reconciler.core.regrets import SOON, rued
+from reconciler.core.types import Reason
 from reconciler.render.history_prewarms import prewarms
 from reconciler.render.history_records import Records
 from reconciler.render.history_shapes import (
@@ -114,9 +115,7 @@ def _eviction(r: EvictionRecord) -> EvictionDocument:
 
 def regretted(record: EvictionRecord) -> bool:
     """Return whether an eviction was one too many: nobody had asked for it, and its model was wanted again at once."""
-    if record.outcome == "given-up" or record.reason not in CHOSEN:
-        return False
-    return record.wanted_after is not None and record.wanted_after <= SOON
+    return record.outcome != "given-up" and rued(Reason(record.reason), record.wanted_after)
 
 
 def _arrivals(records: Records) -> ArrivalsDocument:

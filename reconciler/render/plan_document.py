@@ -15,8 +15,8 @@ from reconciler.render.shapes import (
     PlanDocument,
     StepDocument,
     SummaryDocument,
-    VerdictDocument,
 )
+from reconciler.render.verdict_shapes import VerdictDocument
 
 if TYPE_CHECKING:  # the manifest package is heavy to import, and only the shape is needed here
     from reconciler.manifest.applied import Source

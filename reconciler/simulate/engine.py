@@ -150,6 +150,7 @@ class Simulation:
             self._look_at = now + CROWDED_PACE
             return
         self._state = machine.begin(self._state, made, world, self._specs, now)
+        self._log.begins(decision.step, world.observation.demands)
         self._begin(decision.step, now)
 
     def _refuse(self, refused: dict[str, Refusal]) -> None:
@@ -166,7 +167,6 @@ class Simulation:
         return World(seen, self._desk.ledger, chances, prewarms, self._log.swaps(now))
 
     def _begin(self, step: Load | Evict, now: float) -> None:
-        self._log.begins(step)
         if isinstance(step, Load):
             self._desk.begin(step, now)
             seconds = self._layout.speeds[step.model].load

@@ -16,7 +16,7 @@ from reconciler.render.simulate_shapes import (
     WaitsDocument,
 )
 from reconciler.simulate.layout import Layout
-from reconciler.simulate.result import REGRET_SECONDS, Action, Result, Waits
+from reconciler.simulate.result import Action, Result, Waits
 from reconciler.simulate.rivals import rivals
 
 
@@ -115,7 +115,7 @@ def _model(name: str, result: Result) -> ModelRunDocument:
         loads=sum(not a.aborted for a in loads),
         load_seconds=sum(a.ended - a.began for a in loads),
         evictions=len(evictions),
-        regrets=sum(a.wanted_after is not None and a.wanted_after <= REGRET_SECONDS for a in evictions),
+        regrets=sum(a.regretted for a in own),
         prewarms=sum(a.reason is Reason.PREWARM for a in loads),
         resident_seconds=resident,
         resident_share=_share(resident, result.ended - result.began),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from reconciler.core.regrets import rued
 from reconciler.core.types import Reason
 
 
@@ -38,12 +39,17 @@ class Action:
     ended: float
     #: For whom a model gave way; "" = for nobody in particular.
     for_model: str = ""
-    #: Of an eviction: seconds until its model was wanted again; None = it was not.
+    #: Of an eviction: seconds from its begin until its model was wanted again; None = it was not.
     wanted_after: float | None = None
     #: Of a load in advance: seconds until it was used; None = it was not.
     used_after: float | None = None
     #: It was broken off.
     aborted: bool = False
+
+    @property
+    def regretted(self) -> bool:
+        """Whether it was an eviction too many, by the rule that the live loop goes by."""
+        return self.kind == "evict" and not self.aborted and rued(self.reason, self.wanted_after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +85,5 @@ class Result:
 
     @property
     def regrets(self) -> int:
-        """Evictions whose model was wanted again within a minute."""
-        return sum(a.wanted_after is not None and a.wanted_after <= REGRET_SECONDS for a in self.actions)
-
-
-#: A model that is wanted again so soon after it was evicted was the wrong one to go, or there is too little memory.
-REGRET_SECONDS = 60.0
+        """Evictions that were one too many."""
+        return sum(a.regretted for a in self.actions)

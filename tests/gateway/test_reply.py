@@ -69,6 +69,9 @@ def chunk(data: bytes) -> bytes:
 class Shout:
     """A transform that holds back what is not a whole line."""
 
+    #: It never learns of any.
+    tokens: tuple[int, int] | None = None
+
     def __init__(self) -> None:
         self.rest = b""
 
