@@ -20,7 +20,7 @@ NAMES: Final = (
     "worker",
 )
 #: These take many minutes: run only when they are named.
-LONG: Final = ("soak", "connections", "state")
+LONG: Final = ("soak", "connections", "state", "policy")
 
 
 def main() -> None:
@@ -29,7 +29,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join((*NAMES, *LONG)))
     parser.add_argument("--steps", type=int, default=500, help="of the soak (default: 500)")
     parser.add_argument("--seed", type=int, help="of the soak (default: a new one, which is printed)")
+    parser.add_argument(
+        "--seeds", type=int, default=2, help="of the policy: unseen desks of each kind (default: 2)"
+    )
     given = parser.parse_args()
+    said: dict[str, tuple[int | None, ...]] = {
+        "soak": (given.steps, given.seed),
+        "policy": (max(1, given.seeds),),
+    }
     names = given.names or NAMES
     if unknown := [name for name in names if name not in (*NAMES, *LONG)]:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join((*NAMES, *LONG))}")
@@ -38,7 +45,7 @@ def main() -> None:
     for name in names:
         progress(f"benchmark: {name}")
         run: Callable[..., Iterator[Figure]] = import_module(f"benchmarks.{name}").run
-        figures += run(given.steps, given.seed) if name == "soak" else run()
+        figures += run(*said.get(name, ()))
     print("\n" + table(figures))
 
 
