@@ -12,7 +12,7 @@ def test_a_model_that_grows_is_charged_what_it_holds_also_after_a_restart(manage
         "other": manager.fake("other", size=200, priority="low"),
         "wide": manager.fake("wide", size=250),
     }
-    manager.write(models, memory=600)
+    manager.write(models, memory=600, prewarm="off")
     manager.start()
     for name in ("grows", "other", "wide"):
         assert manager.ask(name).status_code == 200

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from manager import SOON, Asking, Manager
+from reconciler.core.prewarms import BACKOFF_FIRST
 from reconciler.store import RequestRecord, Store
 from reconciler.store.paths import DATABASE
 from support import wait_for
@@ -21,7 +22,7 @@ OFTEN = 90.0
 
 
 class HastyManager(Manager):
-    """A manager that knows what is in its ledger."""
+    """A manager to which minutes are as long as the test says."""
 
     def command(self, *options: str) -> list[str]:
         return [sys.executable, str(HASTY), *super().command(*options)[1:]]
@@ -163,7 +164,7 @@ def test_what_nobody_uses_was_in_vain_and_is_let_alone(begin: Callable[..., Mana
     manager.start()
     manager.wait_ready("usual")
     wait_for(lambda: counts(manager)["in_vain"] == 1, SOON, "a load in vain")
-    assert 1700 < manager.model("usual")["prewarm"]["again_in"] <= 1800
+    assert BACKOFF_FIRST - 100 < manager.model("usual")["prewarm"]["again_in"] <= BACKOFF_FIRST
     assert [reason for reason, _ in manager.events("prewarm-in-vain", "usual")] == ["InVain"]
     assert manager.cli("evict", "usual").returncode == 0
     assert manager.ask("b").status_code == 200  # it is not loaded again, though there is room

@@ -60,7 +60,7 @@ def test_a_model_with_requests_at_its_door_is_wanted_at_once(door: Demand) -> No
     assert evicted(20.0, door=(other,)).actions[0].wanted_after == 20.0
 
 
-def test_what_was_called_off_is_not_regretted_and_leaves_what_was_before() -> None:
+def test_what_was_called_off_is_not_regretted() -> None:
     log = evicted(2.0, aborted=True)
     assert [(a.wanted_after, a.regretted) for a in log.actions] == [(None, False)]
 
