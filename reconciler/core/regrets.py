@@ -80,8 +80,8 @@ class Regret:
         reason, rival = self.reasons[0][0], self.rivals[0][0]
         if rival and reason is not Reason.LESS_LIKELY:
             return (
-                f"give less context to {self.model} or {rival}, or raise machine.memory, so that both fit;"
-                " `reconcile explain` says what would be enough"
+                "raise machine.memory, or give less context to models that are used at the same time;"
+                " `reconcile status` names those that cannot stand together"
             )
         return _ADVICE[reason]
 

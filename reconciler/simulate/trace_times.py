@@ -4,7 +4,7 @@ A trace begins on some day. What is kept is how long after that day's midnight e
 day and the ones after it is 86,400 seconds, also where the clocks were changed meanwhile.
 """
 
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, timezone, tzinfo
 from enum import Enum
 from typing import Final
 
@@ -32,6 +32,9 @@ class Moment:
         if len(text) < len("2026-11-30T08"):
             raise ValueError(text)
         moment = datetime.fromisoformat(text)
+        # At the ends of the calendar there is no day before, or after, in another zone.
+        if not MINYEAR < moment.year < MAXYEAR:
+            raise ValueError(text)
         offset = moment.utcoffset()
         if offset is None and zone is not None:
             moment = moment.replace(tzinfo=zone)
