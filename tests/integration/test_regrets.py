@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manager import SOON, Manager
-from reconciler.store import EvictionRecord, peek
+from reconciler.store import EvictionRecord, LoadRecord, peek
 from reconciler.store.paths import DATABASE
 from support import wait_for
 
@@ -14,6 +14,11 @@ from support import wait_for
 def gone(manager: Manager, model: str) -> tuple[EvictionRecord, ...]:
     with peek(manager.state_dir / DATABASE) as store:
         return store.evictions(model)
+
+
+def loaded(manager: Manager, model: str) -> tuple[LoadRecord, ...]:
+    with peek(manager.state_dir / DATABASE) as store:
+        return store.loads(model)
 
 
 def last_regret(manager: Manager, model: str, count: int) -> EvictionRecord | None:
@@ -45,8 +50,10 @@ def test_a_regret_is_recorded_with_its_seconds_and_kept_over_a_restart(manager: 
     assert rued.wanted_after == pytest.approx(asked - record.at, abs=0.5)
     assert rued.id == record.id
 
+    # The load is written down when it is over, which is after its requests are let in.
+    wait_for(lambda: len(loaded(manager, "chat")) == 2, SOON, "the second load in the history")
+    loads = loaded(manager, "chat")
     with peek(manager.state_dir / DATABASE) as store:
-        loads = store.loads("chat")
         requests = store.requests()
     assert [(x.outcome, x.reason, x.kind, x.waiting) for x in loads] == [("ready", "Demanded", "load", 1)] * 2
     assert all(0 < x.seconds < SOON and (x.peak or 0) > 0 for x in loads)
