@@ -42,17 +42,17 @@ def test_three_regrets_in_an_hour_are_told(evictions: list[Gone], told: tuple[in
         (
             [gone()] * 4 + [gone(wanted=None)],
             (
-                "was wanted again within a minute of 4 of 5 evictions in the last hour, each time for coder: give less"
-                " context to chat or coder, or raise machine.memory, so that both fit; `reconcile explain` says what"
-                " would be enough"
+                "was wanted again within a minute of 4 of 5 evictions in the last hour, each time for coder: raise"
+                " machine.memory, or give less context to models that are used at the same time; `reconcile status`"
+                " names those that cannot stand together"
             ),
         ),
         (
             [gone()] * 3 + [gone(rival="asr")],
             (
-                "was wanted again within a minute of all 4 evictions in the last hour, mostly for coder: give less"
-                " context to chat or coder, or raise machine.memory, so that both fit; `reconcile explain` says what"
-                " would be enough"
+                "was wanted again within a minute of all 4 evictions in the last hour, mostly for coder: raise"
+                " machine.memory, or give less context to models that are used at the same time; `reconcile status`"
+                " names those that cannot stand together"
             ),
         ),
         (
