@@ -6,15 +6,11 @@ one, by the time of the day; what recurs; and who is called after whom.
 
 from collections.abc import Iterable
 from math import sqrt
-from typing import Final
 
 from reconciler.core.daytime import Daytime
 from reconciler.core.gaps import SESSION, Pauses
 from reconciler.core.pipelines import Pipelines
 from reconciler.core.types import Chance
-
-#: What recurs is believed this far.
-_TRUST: Final = 0.5
 
 
 class Habit:
@@ -55,7 +51,7 @@ class Habit:
         # Two opinions, neither of which knows what the other one does: by the hour of the day, and by how long it has
         # been idle. Their geometric mean erred less than each of them, and than their mean.
         chance = sqrt((soon + ended * self.daytime.next_session(now)) * known)
-        return 1.0 - (1.0 - chance) * (1.0 - _TRUST * self.daytime.recurs(now))
+        return 1.0 - (1.0 - chance) * (1.0 - self.daytime.recurs(now))
 
 
 class Habits:

@@ -184,4 +184,8 @@ def next_look(manifest: Manifest, world: World, table: Table, free: int | None, 
     ):
         return None
     last = world.prewarms.begun[-1] if world.prewarms.begun else -PACE
-    return max(last + PACE, now + PACE)
+    times = [now + PACE]
+    if manifest.prewarm is Prewarm.FULL:
+        # Who was in use becomes one who may make way: not a minute later is that looked at, but then.
+        times += [r.instance.last_used + RECENT for r in table.rows if r.instance is not None and not r.busy]
+    return max(last + PACE, min(time for time in times if time > now))
