@@ -145,7 +145,8 @@ class Advance(Room):
         """Whether a model may make way for one that nobody waits for yet."""
         if row.busy or row.asleep or row.pinned or row.wanted or row.instance is None or self.sharing:
             return False
-        return self.now - row.instance.last_used >= RECENT and self._has_stayed(row)
+        # As `next_look` tells it: the difference of two times may be a hair less than what was added.
+        return self.now >= row.instance.last_used + RECENT and self._has_stayed(row)
 
 
 def waits(demand: Demand) -> bool:

@@ -254,6 +254,27 @@ def test_who_comes_and_who_goes(mode: Prewarm, there: World, steps: list[str]) -
     assert told == steps
 
 
+@pytest.mark.parametrize(
+    ("mode", "idle", "ago", "looks"),
+    [
+        (Prewarm.FULL, 59.0, (), 1.0),
+        (Prewarm.FULL, 20.3, (), 39.7),
+        (Prewarm.FULL, 59.0, (10.0,), 50.0),  # at most one a minute
+        (Prewarm.FULL, 900.0, (), 60.0),
+        (Prewarm.FREE, 59.0, (), None),  # nobody ever makes way
+    ],
+)
+def test_it_is_looked_at_when_a_model_comes_to_rest(
+    mode: Prewarm, idle: float, ago: tuple[float, ...], looks: float | None
+) -> None:
+    wanted = desk(model("a", 60), model("b", 60), mode=mode)
+    b = running("b", 60, idle)
+    at = plan(wanted, seen(b, ago=ago, a=0.9, b=0.5 if idle > 60.0 else 0.01), NOW).changes_at
+    assert at == (None if looks is None else pytest.approx(NOW + looks))
+    if at is not None and idle < 60.0 and not ago:
+        assert ahead(plan(wanted, seen(b, a=0.9, b=0.01), at)) is not None
+
+
 def test_what_is_warm_comes_before_what_is_only_likely() -> None:
     """`w` lacks room and displaces nobody: what went for `a` would be taken by `w`."""
     wanted = desk(model("a", 30), model("e", 50), model("b", 30), warm("w", 30))
