@@ -6,8 +6,6 @@ from typing import Final
 from reconciler.core.advice_types import Change, ChangeKind, Rivalry
 from reconciler.core.words import size, span
 
-#: What `Chance.returns` is measured with, in seconds: see `core.habits`.
-HORIZON: Final = 900.0
 _GIB: Final = 1 << 30
 #: Ways out of a rivalry that are named.
 _WAYS: Final = 2

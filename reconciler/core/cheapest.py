@@ -1,7 +1,7 @@
 """The set of victims that together free enough and cost least: exact, within the order of priorities."""
 
-from collections.abc import Iterable
-from itertools import chain, groupby
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Final
 
 from reconciler.core.diff import Row
@@ -14,37 +14,34 @@ EXACT: Final = 24
 LOOKS: Final = 4000
 
 
-def cheapest(ordered: Iterable[Row], short: int, shares: Shares) -> list[Row] | None:
-    """Return victims that together free `short` bytes, none of them spare, or None; `ordered` is sorted by rank.
+def cheapest(levels: Iterable[Mapping[str, Row]], but: str, short: int, shares: Shares) -> list[Row] | None:
+    """Return victims that together free `short` bytes, none of them spare, or None; the model `but` is none of them.
 
-    Of those in use and of the higher priorities nobody goes while others are enough, and of each such level those go
+    Of the higher `levels` (by name, sorted by rank) nobody goes while the lower ones are enough, and of each those go
     whose losses add up to the least.
     """
-    rows: list[Row] = []
-    freed = 0
-    victims = iter(ordered)
-    for row in victims:
-        if freed >= short and _level(row) != _level(rows[-1]):
+    levels = iter(levels)
+    needed: list[list[Row]] = []
+    freed = count = 0
+    for level in levels:
+        count += len(level) - (but in level)
+        if count > EXACT:  # known before anybody is looked at
+            further = chain(level.values(), *(rest.values() for rest in levels))
+            return cover(chain(*needed, (r for r in further if r.name != but)), short, shares)
+        needed.append([row for row in level.values() if row.name != but])
+        freed += sum(r.charge or 0 for r in needed[-1])
+        if freed >= short:
             break
-        rows.append(row)
-        freed += row.charge or 0
-        if len(rows) > EXACT:
-            return cover(chain(rows, victims), short, shares)
     if freed < short:
         return None
-    levels = [list(group) for _, group in groupby(rows, key=_level)]
     taken: list[Row] = []
-    for level in reversed(levels):
-        freed -= sum(r.charge or 0 for r in level)
+    for rows in reversed(needed):
+        freed -= sum(r.charge or 0 for r in rows)
         if short > freed:  # those below are not enough
-            chosen = _least(level, short - freed)
+            chosen = _least(rows, short - freed)
             short -= sum(r.charge or 0 for r in chosen)
             taken = chosen + taken
     return taken
-
-
-def _level(row: Row) -> tuple[bool, bool, int]:
-    return (not row.asleep, row.busy, row.spec.priority)
 
 
 def _least(rows: list[Row], short: int) -> list[Row]:

@@ -4,6 +4,7 @@ Of all that could be in memory, models in use apart, the set of most value is wo
 """
 
 from collections.abc import Iterable
+from itertools import groupby
 from math import inf
 from typing import Final
 
@@ -12,6 +13,7 @@ from reconciler.core.diff import Row, Table
 from reconciler.core.knapsack import most
 from reconciler.core.leaving import rests_until, unstartable
 from reconciler.core.pressure import Level
+from reconciler.core.prewarms import HOUR
 from reconciler.core.room import Room
 from reconciler.core.shares import own
 from reconciler.core.types import (
@@ -27,7 +29,7 @@ from reconciler.core.types import (
     World,
 )
 from reconciler.core.value import load_seconds, loss, value
-from reconciler.core.victims import cover, may_displace
+from reconciler.core.victims import cover, level, may_displace
 
 #: Seconds between two of them at least, and seconds after its last use during which a model is taken as in use.
 PACE: Final = 60.0
@@ -44,9 +46,9 @@ class Advance(Room):
 
     def __init__(self, manifest: Manifest, world: World, table: Table, now: float) -> None:
         super().__init__(manifest, world, table, now)
-        self.prewarm = manifest.prewarm if manifest.prewarm_per_hour > 0 else Prewarm.OFF
-        self._per_hour = manifest.prewarm_per_hour
-        self._prewarms = world.prewarms
+        self.prewarm = manifest.prewarm
+        self._due = due(manifest, world.observation, world.prewarms, now)
+        self._until = dict(world.prewarms.until)
 
     def ahead(self) -> tuple[Row, list[Row], int] | None:
         """Return a model to load in advance, the models that go for it, and the bytes kept free; None = there is none.
@@ -69,16 +71,10 @@ class Advance(Room):
 
     def _at_leisure(self) -> bool:
         """Whether nothing else is to be done, nobody waits, and the last one was long enough ago."""
-        if self.prewarm is Prewarm.OFF or self.free is None or self.held_up or self.loading:
+        if not self._due or self.free is None or self.held_up or self.loading:
             return False
-        if self.out.relief or self.out.coming or self.removals or self.pressure.level >= Level.SOFT:
-            return False
-        begun = self._prewarms.begun
-        if begun and (
-            self.now - begun[-1] < PACE or sum(self.now - b < 3600.0 for b in begun) >= self._per_hour
-        ):
-            return False
-        return not any(waits(row.demand) for row in self.table.rows)
+        something = self.out.relief or self.out.coming or self.removals
+        return not something and self.pressure.level < Level.SOFT
 
     def _may_come(self, row: Row) -> bool:
         if row.instance is not None or row.sleeper is not None or row.name not in self.chances:
@@ -89,7 +85,7 @@ class Advance(Room):
         # A person said that it is not to hold memory while nobody uses it.
         if row.spec.idle_ttl is not None:
             return False
-        if dict(self._prewarms.until).get(row.name, 0.0) > self.now or rests_until(row, self.now) is not None:
+        if self._until.get(row.name, 0.0) > self.now or rests_until(row, self.now) is not None:
             return False
         return unstartable(row, self.now) is None and self.pinned.short(row) <= 0
 
@@ -134,7 +130,8 @@ class Advance(Room):
             return []
         allowed = [r for r in others if may_displace(row, r.spec.priority)]
         if self.policy is Policy.COST:
-            return cheapest(allowed, short, self.staying)
+            levels = ({r.name: r for r in alike} for _, alike in groupby(allowed, key=level))
+            return cheapest(levels, row.name, short, self.staying)
         return cover(sorted(allowed, key=self._price), short, self.staying)
 
     def _price(self, row: Row) -> float:
@@ -166,6 +163,8 @@ def due(manifest: Manifest, seen: Observation, known: Prewarms, now: float) -> b
     """Return whether a model may be loaded in advance now, as far as time and those who wait decide it."""
     if manifest.prewarm is Prewarm.OFF or (known.begun and now - known.begun[-1] < PACE):
         return False
+    if sum(now - begun < HOUR for begun in known.begun) >= manifest.prewarm_per_hour:
+        return False
     return not any(waits(demand) for demand in seen.demands)
 
 
@@ -177,11 +176,13 @@ def next_look(manifest: Manifest, world: World, table: Table, free: int | None, 
     """
     if manifest.prewarm is Prewarm.OFF or manifest.prewarm_per_hour <= 0 or free is None:
         return None
+    # While none is due, the chances of models that are not in memory need not have been asked for.
     at_leisure = due(manifest, world.observation, world.prewarms, now)
-    known = {c.model for c in world.chances} if at_leisure else {row.name for row in table.rows}
+    known = {c.model for c in world.chances}
     room = inf if manifest.prewarm is Prewarm.FULL else free
     if not any(
-        r.instance is None and r.name in known and own(r.need or 0, r.files) <= room for r in table.rows
+        r.instance is None and (r.name in known or not at_leisure) and own(r.need or 0, r.files) <= room
+        for r in table.rows
     ):
         return None
     last = world.prewarms.begun[-1] if world.prewarms.begun else -PACE

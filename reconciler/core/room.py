@@ -61,7 +61,7 @@ class Room:
         #: Are wanted, and to be replaced by a fresh process of themselves.
         self.aged: set[str] = set()
         residents = self._sort_out_residents()
-        for row in residents:
+        for row in (*self.sleepers.victims, *residents):
             self._weigh(row)
         residents.sort(key=rank)
         victims = [*self.sleepers.victims, *residents]
@@ -230,10 +230,12 @@ class Room:
             return None
         if self.sharing and self.own_bytes.below(limit) + self.staying.total < short:
             return None
-        victims = (v for group in groups for v in group.below(limit) if v.name != row.name)
+        levels = (level for group in groups for level in group.levels(limit))
+        if not self.sharing and self.policy is Policy.COST:
+            return cheapest(levels, row.name, short, self.staying)
+        victims = (v for level in levels for v in level.values() if v.name != row.name)
         if not self.sharing:
-            search = cheapest if self.policy is Policy.COST else cover
-            return search(victims, short, self.staying)
+            return cover(victims, short, self.staying)
         self._step_in(row)
         found = cover(victims, short, self.staying)
         self._step_back(row)

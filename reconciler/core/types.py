@@ -339,7 +339,7 @@ class World:
     #: Of each model of which something is known, sorted by name.
     chances: tuple[Chance, ...] = ()
     prewarms: Prewarms = field(default_factory=Prewarms)
-    #: Who made room for whom lately, in order of time; no plan depends on it, advice does.
+    #: Who made room for whom lately, in order of time: the model the last one went for comes first, and advice asks.
     swaps: tuple[Swap, ...] = ()
 
 

@@ -2,8 +2,7 @@
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
 from reconciler.core.diff import Fitness, Row
@@ -62,21 +61,36 @@ class PriorityBytes:
 
 
 class Displaceable:
-    """Victims sorted by priority, and their bytes: most searches end at a sum, without looking at a single victim."""
+    """Victims sorted by rank, and their bytes: most searches end at a sum, without looking at a single victim."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
+        rows = list(rows)
         # Ordered: of a plain dict, each search would step over all that were taken out at its front.
-        self._rows = OrderedDict((r.name, r) for r in rows)
-        self.bytes = PriorityBytes(self._rows.values())
+        self._levels: dict[tuple[int, bool], OrderedDict[str, Row]] = {}
+        for row in rows:
+            self._levels.setdefault(level(row), OrderedDict())[row.name] = row
+        self.bytes = PriorityBytes(rows)
 
-    def below(self, limit: float) -> Iterator[Row]:
-        """Yield those whose priority is less than `limit`, the cheapest loss first."""
-        return takewhile(lambda row: row.spec.priority < limit, self._rows.values())
+    def levels(self, limit: float) -> Iterator[Mapping[str, Row]]:
+        """Yield those whose priority is less than `limit` by name, level by level, the cheapest loss first."""
+        for (priority, _), rows in self._levels.items():
+            if priority >= limit:
+                return
+            yield rows
 
     def discard(self, row: Row) -> None:
         """Take one out, if it is there."""
-        if self._rows.pop(row.name, None) is not None:
+        rows = self._levels.get(level(row))
+        if rows is not None and rows.pop(row.name, None) is not None:
             self.bytes.add(row.spec.priority, -(row.charge or 0))
+
+
+def level(row: Row) -> tuple[int, bool]:
+    """Return what comes before all losses among those that are alike in use: nobody goes before a lower level has gone.
+
+    Of those that sleep, one that is asked for is spared.
+    """
+    return (row.spec.priority, row.asleep and row.demanded)
 
 
 def leading(ordered: Iterable[Row], short: int, shares: Shares) -> tuple[list[Row], int]:
