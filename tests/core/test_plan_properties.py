@@ -464,8 +464,7 @@ def test_converges_in_a_bounded_number_of_steps(case: tuple[Manifest, World]) ->
 
 
 @given(cases())
-# Derandomised: about one odd world in some thousand still breaks it (two wishes that exclude each other).
-@settings(LAWS, derandomize=True)
+@LAWS
 def test_honest_after_the_head_the_new_plan_is_the_tail(case: tuple[Manifest, World]) -> None:
     manifest, world = case
     first = plan(manifest, world, NOW)

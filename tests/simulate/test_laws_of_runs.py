@@ -19,7 +19,7 @@ from simulated_desks import Request, Run, runs
 EPS = 1e-6
 #: A loop in which somebody waits for a busy model looks so seldom, and after a load it notes things first.
 AT_ONCE = 0.1 + 0.25 + EPS
-LAWS = settings(max_examples=10, deadline=None)
+LAWS = settings(max_examples=25)
 FOR_SOMEBODY = (Reason.MAKE_ROOM, Reason.LESS_LIKELY)
 MINUTE, HOUR = 60.0, 3600.0
 
