@@ -11,6 +11,10 @@ from reconciler.core.types import Instance, ModelSpec, Reason, Residency
 TRANSIENT_GRACE: Final = 30.0
 
 
+#: Reasons for unloading a model that others need the room of. It is displaced, and may cool down once it is back.
+DISPLACING: Final = frozenset({Reason.MAKE_ROOM, Reason.LESS_LIKELY, Reason.MEMORY_PRESSURE})
+
+
 def unstartable(row: Row, now: float) -> Reason | None:
     """Return why a model cannot be started at all now, memory aside, or None."""
     if row.preflight is not None and row.preflight.reason is not None:

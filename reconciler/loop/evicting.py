@@ -9,6 +9,7 @@ import httpx
 import structlog
 
 from reconciler.board import Progress
+from reconciler.core.leaving import DISPLACING
 from reconciler.core.machine import Aborted, Exited
 from reconciler.core.types import Evict, ModelSpec, Reason
 from reconciler.leases import Hold
@@ -22,9 +23,6 @@ CUT_SECONDS: Final = 2.0
 
 #: Owners of ended leases that are named in the log.
 NAMED: Final = 5
-
-#: Reasons for unloading a model that others need the room of. It is displaced, and may cool down once it is back.
-DISPLACING: Final = frozenset({Reason.MAKE_ROOM, Reason.LESS_LIKELY, Reason.MEMORY_PRESSURE})
 
 #: Reasons for unloading a model after which it is not wanted back at once. What is only replaced is.
 RESTING: Final = DISPLACING | {

@@ -22,7 +22,7 @@ from reconciler.loop.launches import Launch
 from reconciler.loop.local_time import LocalTime
 from reconciler.loop.replay import REACH, replayed
 from reconciler.loop.tally import Tally
-from reconciler.store import AsyncStore, LoadRecord, RequestRecord, StoreError
+from reconciler.store import AsyncStore, LoadRecord, RequestRecord, Store, StoreError
 
 #: Local time that is set back by more than this, or forward by more than that, makes what habits know of times wrong.
 BACK: Final = 60.0
@@ -83,8 +83,10 @@ class History:
         self._time.follow(now)
         wall = self._time.wall(now)
         try:
-            last = await self._store.last_evictions()
-            recent = await self._store.evictions(limit=EVERYTHING, since=wall - WINDOW)
+            last = await self._store.ask(lambda store: store.last_evictions())
+            recent = await self._store.ask(
+                lambda store: store.evictions(limit=EVERYTHING, since=wall - WINDOW)
+            )
         except StoreError as error:
             log.error("what was evicted before cannot be read", error=str(error))
         else:
@@ -112,7 +114,7 @@ class History:
         before, self._habits = self._habits, None
         wall = self._time.wall_now()
         try:
-            buckets = await self._store.arrivals(wall - REACH)
+            buckets = await self._store.ask(lambda store: store.arrivals(wall - REACH))
             requests = await self._requests(wall - REACH)
         except StoreError as error:
             log.error("how models were used cannot be read", error=str(error))
@@ -123,8 +125,12 @@ class History:
     async def _requests(self, since: float) -> list[RequestRecord]:
         """Return the requests since a wall-clock time, read a page at a time: others use the store, too."""
         read: list[RequestRecord] = []
-        while page := await self._store.requests(limit=PAGE, after=read[-1].id if read else 0, since=since):
-            read += page
+
+        def page(store: Store) -> tuple[RequestRecord, ...]:
+            return store.requests(limit=PAGE, after=read[-1].id if read else 0, since=since)
+
+        while found := await self._store.ask(page):
+            read += found
         return read
 
     def _hear(self, habits: Habits) -> None:

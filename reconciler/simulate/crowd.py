@@ -1,7 +1,7 @@
 """The clients of a simulation: requests come, wait at the doors of models, are served, and their sessions go on."""
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import isnan, nan
 from typing import Final
 
@@ -36,7 +36,8 @@ class Crowd:
         self.left = count
         #: The next row of the same session; -1 = none.
         self._next = array("l", [-1]) * count
-        self._opens = self._sessions()
+        #: Rows that come at their own time, in order.
+        self.opens = self._sessions()
         self._pages: list[Page | None] = []
         self._urgency: list[int] = []
         self._speed: list[tuple[float, float, float]] = []
@@ -70,11 +71,6 @@ class Crowd:
             )
             limits = layout.limits.get(model)
             self._timeouts.append(limits.timeout if limits else 120.0)
-
-    @property
-    def opens(self) -> "array[int]":
-        """Rows that come at their own time, in order."""
-        return self._opens
 
     def come(self, row: int) -> None:
         """Let a request come now."""
@@ -169,8 +165,3 @@ class Crowd:
         following = self._next[row]
         if following >= 0:
             self._clock.come(self._clock.now + self._trace.think[following], following)
-
-
-def refusals(crowd: Crowd) -> Mapping[int, str]:
-    """Return what the numbers of outcomes mean that are refusals."""
-    return {number: why for number, why in enumerate(crowd.outcomes) if number > SERVED}

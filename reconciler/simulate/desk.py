@@ -1,19 +1,14 @@
 """The simulated machine: which models are in memory, and what an observer would see of them."""
 
 from dataclasses import replace
-from typing import Final
 
 from reconciler.core import book
+from reconciler.core.leaving import DISPLACING
 from reconciler.core.memory import Memory
-from reconciler.core.types import Evict, Instance, LedgerEntry, Load, Observation, Reason
+from reconciler.core.types import Instance, LedgerEntry, Load, Observation, Reason
 from reconciler.leases import Endpoint
 from reconciler.simulate.doors import Doors
 from reconciler.simulate.layout import Layout
-
-#: Evictions after which a model that is loaded again has returned.
-DISPLACED: Final = frozenset({Reason.MAKE_ROOM, Reason.LESS_LIKELY, Reason.MEMORY_PRESSURE})
-
-__all__ = ["Desk", "Evict"]
 
 
 class Desk:
@@ -98,7 +93,7 @@ class Desk:
         """Take a model out of memory, loaded or not."""
         instance = self._running.pop(model)
         self._hold(-(instance.committed or 0), now)
-        if displaced in DISPLACED:
+        if displaced in DISPLACING:
             self._displaced.add(model)
         if instance.ready:
             began, _ = self.stays[model].pop()

@@ -66,6 +66,8 @@ class Simulation:
         self._doors.assign(layout.admissions)
         self._crowd = Crowd(layout, trace, self._doors, self._clock, habits)
         self._desk = Desk(layout, self._clock.now)
+        #: What the ledger says stays as it is: in a simulation every load succeeds that is begun.
+        self._proved = once_ready(self._manifest, self._desk.ledger)
         self._log = Log(self._clock)
         self._crowd.on_arrival = self._log.came
         self._drains = Drains()
@@ -131,7 +133,7 @@ class Simulation:
             return
         world = self._world(now)
         made = self._planner(self._manifest, world, now)
-        refused = refusals(made, once_ready(self._manifest, world.ledger))
+        refused = refusals(made, self._proved)
         self._hopeless = {model: why for model, why in refused.items() if why.retry_after is None}
         self._refuse(refused)
         if any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts):

@@ -15,7 +15,7 @@ from reconciler.simulate.trace import Trace
 
 def tally(layout: Layout, trace: Trace, crowd: Crowd, desk: Desk, log: Log) -> Result:
     """Return the figures of a run that is over."""
-    began, ended = trace.at[0], max(desk_end(crowd), max((a.ended for a in log.actions), default=0.0))
+    began, ended = trace.at[0], max(_last_end(crowd), max((a.ended for a in log.actions), default=0.0))
     desk.close(ended)
     models: dict[str, list[int]] = {}
     clients: dict[str, list[int]] = {}
@@ -51,7 +51,7 @@ def _colds(crowd: Crowd, rows: Iterable[int]) -> Iterator[tuple[float, float]]:
     return ((crowd.came[row], crowd.came[row] + crowd.cold[row]) for row in rows if crowd.cold[row] > 0)
 
 
-def desk_end(crowd: Crowd) -> float:
+def _last_end(crowd: Crowd) -> float:
     """Return when the last request was over."""
     return max(came + crowd.waited[row] + crowd.served[row] for row, came in enumerate(crowd.came))
 

@@ -81,18 +81,6 @@ class AsyncStore:
         """See Past.add_load."""
         return await self._write(lambda: self._store.add_load(record))
 
-    async def loads(
-        self,
-        model: str | None = None,
-        limit: int = 200,
-        after: int = 0,
-        *,
-        since: float = 0.0,
-        newest: bool = False,
-    ) -> tuple[LoadRecord, ...]:
-        """See Past.loads."""
-        return await self._read(lambda: self._store.loads(model, limit, after, since=since, newest=newest))
-
     async def add_eviction(self, record: EvictionRecord) -> int:
         """See Past.add_eviction."""
         return await self._write(lambda: self._store.add_eviction(record))
@@ -101,47 +89,13 @@ class AsyncStore:
         """See Past.wanted_again."""
         await self._write(lambda: self._store.wanted_again(eviction, seconds))
 
-    async def evictions(
-        self,
-        model: str | None = None,
-        limit: int = 200,
-        after: int = 0,
-        *,
-        since: float = 0.0,
-        newest: bool = False,
-    ) -> tuple[EvictionRecord, ...]:
-        """See Past.evictions."""
-        return await self._read(
-            lambda: self._store.evictions(model, limit, after, since=since, newest=newest)
-        )
-
-    async def last_evictions(self) -> tuple[EvictionRecord, ...]:
-        """See Past.last_evictions."""
-        return await self._read(lambda: self._store.last_evictions())
-
     async def add_requests(self, batch: Iterable[RequestRecord]) -> int:
         """See Past.add_requests."""
         return await self._write(lambda: self._store.add_requests(batch))
 
-    async def requests(
-        self,
-        model: str | None = None,
-        limit: int = 200,
-        after: int = 0,
-        *,
-        since: float = 0.0,
-        newest: bool = False,
-    ) -> tuple[RequestRecord, ...]:
-        """See Past.requests."""
-        return await self._read(lambda: self._store.requests(model, limit, after, since=since, newest=newest))
-
     async def bump_arrivals(self, batch: Iterable[ArrivalBucket]) -> None:
         """See Past.bump_arrivals."""
         await self._write(lambda: self._store.bump_arrivals(batch))
-
-    async def arrivals(self, since: float = 0.0) -> tuple[ArrivalBucket, ...]:
-        """See Past.arrivals."""
-        return await self._read(lambda: self._store.arrivals(since))
 
     async def ask(self, question: Callable[[Store], T]) -> T:
         """Have a worker thread read whatever it takes to answer a question, one question at a time.

@@ -85,7 +85,7 @@ class Run:
         await self.turn()
 
     async def evictions(self) -> tuple[EvictionRecord, ...]:
-        return await self.store.evictions()
+        return await self.store.ask(lambda s: s.evictions())
 
 
 @pytest.fixture
@@ -217,20 +217,20 @@ async def test_regrets_are_told_the_first_time_and_end_by_themselves(store: Asyn
 async def test_requests_are_written_in_batches_not_one_by_one(store: AsyncStore) -> None:
     run = await Run.begin(store)
     await run.ask()
-    assert [(r.model, r.client, r.outcome, r.seconds) for r in await store.requests()] == [
+    assert [(r.model, r.client, r.outcome, r.seconds) for r in await store.ask(lambda s: s.requests())] == [
         ("chat", "desk", "ok", 2.0)
     ]
     assert run.history.due(run.clock.now) is None
     await run.ask(takes=1.0)
     await run.ask(takes=1.0)
-    assert len(await store.requests()) == 1
+    assert len(await store.ask(lambda s: s.requests())) == 1
     assert run.history.due(run.clock.now) == pytest.approx(107.0)
     await run.turn(3.0)
-    assert len(await store.requests()) == 3
-    assert [(b.model, b.requests) for b in await store.arrivals()] == [("chat", 3)]
+    assert len(await store.ask(lambda s: s.requests())) == 3
+    assert [(b.model, b.requests) for b in await store.ask(lambda s: s.arrivals())] == [("chat", 3)]
     await run.ask()
     await run.history.close(run.clock.now)
-    assert len(await store.requests()) == 4, "nothing is lost at the end"
+    assert len(await store.ask(lambda s: s.requests())) == 4, "nothing is lost at the end"
 
 
 async def test_cold_seconds_are_counted_in_the_bucket_of_the_arrival(store: AsyncStore) -> None:
@@ -242,7 +242,7 @@ async def test_cold_seconds_are_counted_in_the_bucket_of_the_arrival(store: Asyn
     await settle()
     await client.end()
     await run.turn(400.0)
-    [bucket] = await store.arrivals()
+    [bucket] = await store.ask(lambda s: s.arrivals())
     assert (bucket.requests, bucket.cold, bucket.waited) == (1, 1, 40.0)
     assert bucket.start % 300 == 0
     assert bucket.start <= WALL < bucket.start + 300
@@ -265,7 +265,7 @@ async def test_loads_are_written_with_who_waited(
     run.history.begun(step, run.clock.now)
     run.history.loaded(step, outcome, Outcome(event, 6.5), error)
     await run.turn(6.5)
-    [record] = await store.loads()
+    [record] = await store.ask(lambda s: s.loads())
     assert (record.model, record.digest, record.at, record.seconds) == ("coder", "d9", WALL, 6.5)
     assert (record.outcome, record.kind, record.error, record.waiting) == (outcome, kind, error, 3)
     assert (record.reason, record.peak) == ("Demanded", None)
@@ -295,8 +295,8 @@ async def test_a_full_disk_loses_nothing_that_there_is_room_for_later(tmp_path: 
     await run.turn(10.0)
     assert run.keeper.trouble is None
     assert [r.wanted_after for r in await run.evictions()] == [pytest.approx(21.0)]
-    assert [r.model for r in await store.requests()] == ["chat"]
-    assert [b.requests for b in await store.arrivals()] == [1]
+    assert [r.model for r in await store.ask(lambda s: s.requests())] == ["chat"]
+    assert [b.requests for b in await store.ask(lambda s: s.arrivals())] == [1]
 
 
 async def test_habits_go_on_over_a_restart_and_after_the_clock_was_set(store: AsyncStore) -> None:

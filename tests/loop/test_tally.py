@@ -39,5 +39,5 @@ async def test_what_was_written_is_not_written_again_and_the_rest_is_tried_later
         await tally.write(lambda at: at + WALL, 100.0)
         assert max(pieces) == BATCH
         await tally.write(lambda at: at + WALL, 200.0, last=True)
-    written = await store.requests(limit=2 * COUNT)
+    written = await store.ask(lambda s: s.requests(limit=2 * COUNT))
     assert [r.at for r in written] == [WALL + at for at in range(COUNT)]

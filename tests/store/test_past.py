@@ -186,9 +186,13 @@ async def test_the_async_store_has_the_same(tmp_path: Path) -> None:
     await store.wanted_again(1, 2.5)
     assert await store.add_requests(request(at=float(n)) for n in range(3)) == 3
     await store.bump_arrivals([ArrivalBucket("chat", START, 3)])
-    assert await store.loads("chat") == (load(id=1),)
-    assert await store.evictions(since=11.0) == ()
-    assert await store.last_evictions() == await store.evictions() == (eviction(id=1, wanted_after=2.5),)
-    assert [r.id for r in await store.requests(limit=2, newest=True)] == [2, 3]
-    assert await store.arrivals() == (ArrivalBucket("chat", START, 3),)
+    assert await store.ask(lambda s: s.loads("chat")) == (load(id=1),)
+    assert await store.ask(lambda s: s.evictions(since=11.0)) == ()
+    assert (
+        await store.ask(lambda s: s.last_evictions())
+        == await store.ask(lambda s: s.evictions())
+        == (eviction(id=1, wanted_after=2.5),)
+    )
+    assert [r.id for r in await store.ask(lambda s: s.requests(limit=2, newest=True))] == [2, 3]
+    assert await store.ask(lambda s: s.arrivals()) == (ArrivalBucket("chat", START, 3),)
     await store.close()
