@@ -258,7 +258,7 @@ class Room:
         if self.policy is Policy.COST:
             returns = self.chances.get(row.name)
             row.loss = loss(row, returns, self.now)
-            row.worth = None if returns is None else value(row, returns, self.now)
+            row.worth = None if returns is None or row.asleep else value(row, returns, self.now)
         else:
             row.loss = row.instance.last_used
 
