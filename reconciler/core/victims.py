@@ -66,7 +66,7 @@ class Displaceable:
     def __init__(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
         # Ordered: of a plain dict, each search would step over all that were taken out at its front.
-        self._levels: dict[tuple[int, bool], OrderedDict[str, Row]] = {}
+        self._levels: OrderedDict[tuple[int, bool], OrderedDict[str, Row]] = OrderedDict()
         for row in rows:
             self._levels.setdefault(level(row), OrderedDict())[row.name] = row
         self.bytes = PriorityBytes(rows)
@@ -81,8 +81,11 @@ class Displaceable:
     def discard(self, row: Row) -> None:
         """Take one out, if it is there."""
         rows = self._levels.get(level(row))
-        if rows is not None and rows.pop(row.name, None) is not None:
-            self.bytes.add(row.spec.priority, -(row.charge or 0))
+        if rows is None or rows.pop(row.name, None) is None:
+            return
+        self.bytes.add(row.spec.priority, -(row.charge or 0))
+        if not rows:
+            del self._levels[level(row)]
 
 
 def level(row: Row) -> tuple[int, bool]:
