@@ -11,6 +11,7 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.shared import Shared
 from reconciler.gateway.surface import CHAT
 from reconciler.gateway.upstream.pool import Headers, Incoming, UpstreamError, build_request
+from reconciler.gateway.usage import Edges
 from reconciler.gateway.wait import ticket_text
 from reconciler.leases import Lease, Ticket
 from reconciler.manifest.applied import RequestLimits
@@ -84,7 +85,11 @@ async def _exchange(
         async with shared.pool.exchange(
             lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=abort
         ) as incoming:
-            return await _collect(incoming)
+            answer = await _collect(incoming)
+            edges = Edges()
+            edges.add(answer)
+            lease.tokens = edges.tokens()
+            return answer
     except UpstreamError as error:
         shared.book.suspect()
         raise ApiError("upstream_error", f"the server of model {lease.model!r} failed: {error}") from None

@@ -14,6 +14,7 @@ from reconciler.gateway.protocol.cycle import FOLLOWS, Cycle
 from reconciler.gateway.stall import Stall
 from reconciler.gateway.upstream.headers import Headers, answer_headers, first
 from reconciler.gateway.upstream.pool import Incoming
+from reconciler.gateway.usage import Edges, Tokens
 
 EVENT_STREAM: Final = b"text/event-stream"
 #: Seconds to hand a client the last words of a broken stream; it may not be reading.
@@ -86,6 +87,11 @@ class Reply:
         self.finished = False
         self._events = False
         self._tail = b"\n\n"
+        self._edges = Edges()
+
+    def tokens(self) -> Tokens | None:
+        """Return the tokens that an answer passed on as it came tells of; None = it tells of none."""
+        return self._edges.tokens()
 
     async def begin_events(self, extra: Headers) -> None:
         """Begin an event stream before there is an answer, so that a client with little patience stays."""
@@ -144,7 +150,9 @@ class Reply:
         ):
             return False
         self.started = self.finished = True
-        cycle.answer(incoming.status, headers + extra, incoming.take())
+        body = incoming.take()
+        cycle.answer(incoming.status, headers + extra, body)
+        self._edges.add(body)
         return True
 
     async def _begin(
@@ -168,6 +176,8 @@ class Reply:
                 piece = through.feed(piece) + (through.finish() if last else b"")
             if piece or last:
                 await self._pass(self._piece(piece, last=last))
+            if through is None:
+                self._edges.add(piece)
         if not self.finished:
             await self._pass(self._piece(through.finish() if through is not None else b"", last=True))
 

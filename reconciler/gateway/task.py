@@ -33,6 +33,8 @@ AGAIN_SECONDS: Final = 1.0
 #: Seconds between two looks whether an engine that is not there was found to be gone, and how many looks.
 MISSED_SECONDS: Final = 0.05
 MISSED_LOOKS: Final = 20
+#: The status of an answer that says what it took.
+OK: Final = 200
 #: From this status on an engine says that it is at fault itself.
 BROKEN: Final = 500
 WAITED_HEADER: Final = b"x-reconciler-waited"
@@ -176,6 +178,8 @@ class Task:
                 await self.reply.relay(incoming, self.extra, through)
                 if through is not None:
                     lease.tokens = through.tokens
+                elif incoming.status == OK:
+                    lease.tokens = self.reply.tokens()
         except UpstreamError:
             lease.failed = True
             raise
