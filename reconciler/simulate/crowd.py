@@ -13,6 +13,7 @@ from reconciler.simulate.clock import Clock
 from reconciler.simulate.doors import Doors, Told
 from reconciler.simulate.layout import Layout
 from reconciler.simulate.trace import Trace
+from reconciler.simulate.trace_tokens import assumed
 
 #: What became of a request, by number; the others are the reasons it was refused for, in order of appearance.
 PENDING: Final = 0
@@ -24,7 +25,7 @@ class Crowd:
     """All requests of a trace. Columns by row, like those of the trace."""
 
     def __init__(self, layout: Layout, trace: Trace, doors: Doors, clock: Clock, habits: Habits) -> None:
-        self._trace, self._doors, self._clock, self._habits = trace, doors, clock, habits
+        self._trace, self._doors, self._clock, self._habits = assumed(trace), doors, clock, habits
         count = len(trace)
         #: When each came; seconds it waited for a place, and of them those in which its model took no requests.
         self.came = array("d", [nan]) * count

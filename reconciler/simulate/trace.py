@@ -3,6 +3,10 @@
 from array import array
 from dataclasses import dataclass, field
 from math import nan
+from typing import Final
+
+#: A number of tokens that nobody told.
+UNKNOWN: Final = 0xFFFF_FFFF
 
 
 @dataclass(slots=True)
@@ -18,6 +22,7 @@ class Trace:
     #: Which of `models` and of `clients` it is.
     model: "array[int]" = field(default_factory=lambda: array("I"))
     client: "array[int]" = field(default_factory=lambda: array("I"))
+    #: `UNKNOWN` where nobody told it.
     prompt_tokens: "array[int]" = field(default_factory=lambda: array("I"))
     output_tokens: "array[int]" = field(default_factory=lambda: array("I"))
     #: Seconds after the answer to the request before; nan = it comes at its time, whatever became of that one.

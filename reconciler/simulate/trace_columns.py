@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from math import isfinite, nan
 from typing import Any, Final
 
+from reconciler.simulate.trace import UNKNOWN
 from reconciler.simulate.trace_fields import MOST
 
 _MISSING: Final = ("", None)
@@ -32,21 +33,25 @@ def lengths(values: Sequence[Any]) -> "array[float]":
 
 
 def tokens(values: Sequence[Any]) -> "array[int]":
-    """Return a column of whole numbers; missing = 0."""
+    """Return a column of whole numbers; missing = `UNKNOWN`."""
     whole = float not in _check_kinds(values)
+    given = [v for v in values if v not in _MISSING]
     try:
-        found = array("I", [int(v) if v not in _MISSING else 0 for v in values]) if whole else None
+        found = array("I", map(int, given)) if whole else None
     except ValueError:
         # Spreadsheets and data frames write 12 as 12.0 where a field of the column is missing.
         found = None
     if found is None:
-        numbers = [float(v) if v not in _MISSING else 0.0 for v in values]
+        numbers = list(map(float, given))
         if not all(map(float.is_integer, numbers)):
             raise ValueError
         found = array("I", map(int, numbers))
-    if max(found) > MOST:
+    if max(found, default=0) > MOST:
         raise ValueError
-    return found
+    if len(found) == len(values):
+        return found
+    told = iter(found)
+    return array("I", [UNKNOWN if v in _MISSING else next(told) for v in values])
 
 
 def _check_kinds(values: Sequence[Any]) -> set[type]:

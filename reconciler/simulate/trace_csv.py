@@ -7,7 +7,7 @@ from itertools import islice
 from math import isnan
 from typing import TYPE_CHECKING, Final, TextIO
 
-from reconciler.simulate.trace import Trace
+from reconciler.simulate.trace import UNKNOWN, Trace
 from reconciler.simulate.trace_errors import Faults, shown
 from reconciler.simulate.trace_gather import KEYS, NEEDED, Gather
 from reconciler.simulate.trace_lines import Source
@@ -134,8 +134,8 @@ def write_csv(trace: Trace, file: TextIO) -> None:
             (
                 at,
                 models[model],
-                prompt,
-                output,
+                "" if prompt == UNKNOWN else prompt,
+                "" if output == UNKNOWN else output,
                 clients[client],
                 think_text,
                 "" if isnan(seconds) else seconds,

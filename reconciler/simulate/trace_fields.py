@@ -4,6 +4,7 @@ from datetime import tzinfo
 from math import isfinite, nan
 from typing import Final
 
+from reconciler.simulate.trace import UNKNOWN
 from reconciler.simulate.trace_errors import shown
 from reconciler.simulate.trace_times import TEN_YEARS, TOO_LATE, Moment, Written
 
@@ -59,9 +60,9 @@ def name_of(value: object, key: str) -> str:
 
 
 def tokens_of(value: object, key: str) -> int:
-    """Return a number of tokens; none stated = 0. Raises FieldError."""
+    """Return a number of tokens; none stated = `UNKNOWN`. Raises FieldError."""
     if value is None or value == "":
-        return 0
+        return UNKNOWN
     number = _number(value)
     if number is None or not 0 <= number <= MOST or not number.is_integer():
         raise FieldError(f"{key} is {shown(value)}, and must be a whole number from 0 to {MOST:,}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import tzinfo
 from math import nan
 
-from reconciler.simulate.trace import Trace
+from reconciler.simulate.trace import UNKNOWN, Trace
 from reconciler.simulate.trace_names import Names
 from reconciler.simulate.trace_order import in_order
 from reconciler.simulate.trace_times import midnight_before
@@ -15,7 +15,7 @@ def trace_of_requests(records: Iterable[RequestRecord], zone: tzinfo | None = No
     """Return the requests that `records` tell of, in order of time; none = an empty trace.
 
     Requests that were refused, or left while they waited, are there as well: their model was asked for. What they
-    would have taken is not known. `zone` None = that of this machine.
+    would have taken is not known, nor the tokens of what its engine did not count. `zone` None = that of this machine.
     """
     trace = Trace()
     models, clients = Names("model"), Names("client")
@@ -24,8 +24,8 @@ def trace_of_requests(records: Iterable[RequestRecord], zone: tzinfo | None = No
             record.at,
             models.number(record.model),
             clients.number(record.client),
-            record.prompt_tokens or 0,
-            record.output_tokens or 0,
+            UNKNOWN if record.prompt_tokens is None else record.prompt_tokens,
+            UNKNOWN if record.output_tokens is None else record.output_tokens,
             seconds=record.seconds if record.seconds > 0 else nan,
         )
     trace.models, trace.clients = models.names, clients.names

@@ -6,7 +6,7 @@ from itertools import islice
 from math import isnan
 from typing import Final, TextIO
 
-from reconciler.simulate.trace import Trace
+from reconciler.simulate.trace import UNKNOWN, Trace
 from reconciler.simulate.trace_errors import Faults, shown
 from reconciler.simulate.trace_gather import KEYS, Gather
 from reconciler.simulate.trace_lines import Source
@@ -66,7 +66,8 @@ def write_jsonl(trace: Trace, file: TextIO) -> None:
     models, clients = trace.models, trace.clients
     for i, at in enumerate(trace.at):
         row: dict[str, object] = {"t": at, "model": models[trace.model[i]]}
-        row |= {"prompt_tokens": trace.prompt_tokens[i], "output_tokens": trace.output_tokens[i]}
+        tokens = {"prompt_tokens": trace.prompt_tokens[i], "output_tokens": trace.output_tokens[i]}
+        row |= {key: count for key, count in tokens.items() if count != UNKNOWN}
         if client := clients[trace.client[i]]:
             row["client"] = client
         for key, value in (("think", trace.think[i]), ("seconds", trace.seconds[i])):

@@ -176,6 +176,7 @@ def test_an_export_is_a_trace_of_every_request(ledger: Path, tmp_path: Path, cap
         [r.at - midnight for r in sorted(REQUESTS, key=lambda r: r.at)]
     )
     assert [row["seconds"] for row in rows] == ["4.0", "61.0", "2.5", "3.0", "", "2.0"]
+    assert [row["prompt_tokens"] == row["output_tokens"] == "" for row in rows] == [False] * 4 + [True, False]
     assert {row["think"] for row in rows} == {""}
     trace = read_trace(file)
     assert (trace.models, trace.clients, len(trace)) == (["chat", "coder"], ["desk", "agents"], 6)

@@ -224,8 +224,8 @@ def test_a_bar_is_shown_only_on_a_terminal_and_only_after_a_while(
 
 
 def test_ctrl_c_ends_it_with_nothing_written() -> None:
-    rows = "".join(f"{28800 + n * 0.5:.1f},{('chat', 'code')[n // 40 % 2]},anna\n" for n in range(60_000))
-    Path("long.csv").write_text("t,model,client\n" + rows)
+    rows = "".join(f"{28800 + n * 0.5:.1f},{('chat', 'code')[n // 40 % 2]},anna,9,9\n" for n in range(60_000))
+    Path("long.csv").write_text("t,model,client,prompt_tokens,output_tokens\n" + rows)
     words = [
         "simulate",
         "long.csv",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.simulate.trace import Trace
+from reconciler.simulate.trace import UNKNOWN, Trace
 from reconciler.simulate.trace_history import trace_of_requests
 from reconciler.simulate.trace_names import Names
 from reconciler.simulate.trace_order import in_order
@@ -20,7 +20,7 @@ from reconciler.store import RequestRecord
 from trace_files import HEADER, OPEN, columns, rows
 
 NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12).map(str.strip)
-TOKENS = st.integers(0, 1_000_000_000)
+TOKENS = st.one_of(st.just(UNKNOWN), st.integers(0, 1_000_000_000))
 SPANS = st.one_of(st.just(math.nan), st.floats(0, 1e9))
 REQUESTS = st.lists(
     st.tuples(st.floats(0, 3e8), NAMES.filter(bool), NAMES, TOKENS, TOKENS, SPANS, SPANS),
@@ -68,7 +68,7 @@ def test_columns_come_in_any_order_and_others_are_said_once(tmp_path: Path) -> N
         "﻿Model, T ,colour,client,rank\r\nb,2,red,anna,1\r\nc,3.5,blue,,2\r\n", "utf-8"
     )
     trace = read_trace(tmp_path / "x")
-    assert rows(trace) == [(2.0, "b", "anna", 0, 0), (3.5, "c", "", 0, 0)]
+    assert rows(trace) == [(2.0, "b", "anna", UNKNOWN, UNKNOWN), (3.5, "c", "", UNKNOWN, UNKNOWN)]
     assert trace.notes == ['not used: the columns "colour", "rank"']
     (tmp_path / "x").write_text('{"t": 1, "model": "a", "k": 1}\n\n{"model": "a", "t": 2, "k": 2}\n')
     trace = read_trace(tmp_path / "x")
@@ -80,7 +80,11 @@ def test_numbers_of_data_frames_are_understood(tmp_path: Path) -> None:
     """Where a column lacks a field, they write all of it with a point."""
     (tmp_path / "x").write_text("t,model,prompt_tokens,think\n1,a,12.0,\n2, a ,,0\n1e1,a, 7 ,0.5\n")
     trace = read_trace(tmp_path / "x")
-    assert rows(trace) == [(1.0, "a", "", 12, 0), (2.0, "a", "", 0, 0), (10.0, "a", "", 7, 0)]
+    assert rows(trace) == [
+        (1.0, "a", "", 12, UNKNOWN),
+        (2.0, "a", "", UNKNOWN, UNKNOWN),
+        (10.0, "a", "", 7, UNKNOWN),
+    ]
     assert [t for t in trace.think if not math.isnan(t)] == [0.0, 0.5]
 
 
@@ -184,7 +188,7 @@ def test_our_own_history_becomes_a_trace() -> None:
     ]
     trace = trace_of_requests(written, ZONE)
     assert rows(trace) == [
-        (90.0, "a", "anna", 0, 0),
+        (90.0, "a", "anna", UNKNOWN, UNKNOWN),
         (100.0, "b", "anna", 100, 20),
         (86_405.0, "a", "anna", 100, 20),
     ]
