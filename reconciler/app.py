@@ -6,12 +6,10 @@ import signal
 import socket
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -24,9 +22,11 @@ from reconciler.core.account import warm_together
 from reconciler.core.types import Observation, World
 from reconciler.gateway.app import Gateway
 from reconciler.gateway.server import BindError, GatewayServer, bind, serve
+from reconciler.heartbeat import Heartbeat
 from reconciler.host import Host, Ports, StateLock, StateLocked, files, identify
 from reconciler.host.adopt import survivors
 from reconciler.host.ask import run_command
+from reconciler.host.owner import owner_of, read_owner, write_private
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
 from reconciler.loop.adopt import GRACE_SECONDS, launch_of
@@ -36,12 +36,11 @@ from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_ma
 from reconciler.manifest.applied import GatewaySettings
 from reconciler.manifest.fields import is_loopback, listen_address
 from reconciler.memory.machine import open_machine
+from reconciler.notify import Notifier
 from reconciler.store import AsyncStore, StoreError, peek
 from reconciler.store import state_dir as resolve_state_dir
 from reconciler.store.paths import DATABASE, RUN_FILE
 from reconciler.worker.nap import stay_awake
-
-OWNER_FILE: Final = "owner"
 
 log = structlog.get_logger("reconciler")
 
@@ -53,8 +52,9 @@ def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, j
     directory, the address.
     """
     telemetry.configure(json or None)
+    notifier = Notifier.take(os.environ)
     try:
-        applied = _with_listen(load_manifest(path, environ=os.environ), listen)
+        applied = with_listen(load_manifest(path, environ=os.environ), listen)
         directory = resolve_state_dir(state_dir)
         files.take_more()
         if problem := stay_awake("keeps model servers"):
@@ -62,11 +62,21 @@ def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, j
         with StateLock(directory), ExitStack() as stack:
             sock = None if once else stack.enter_context(bind(applied.gateway))
             return anyio.run(
-                _main, path, applied, directory, sock, listen, once, backend_options={"use_uvloop": True}
+                _main,
+                path,
+                applied,
+                directory,
+                sock,
+                listen,
+                once,
+                notifier,
+                backend_options={"use_uvloop": True},
             )
     except (ManifestError, BindError, StateLocked, StoreError) as error:
         print(error.render() if isinstance(error, ManifestError) else f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
+    finally:
+        notifier.close()
 
 
 def observe_once(applied: Applied, directory: Path) -> World:
@@ -127,9 +137,16 @@ async def _end_leftovers(directory: Path) -> tuple[str, ...]:
 
 
 async def _main(
-    path: Path, applied: Applied, directory: Path, sock: socket.socket | None, listen: str | None, once: bool
+    path: Path,
+    applied: Applied,
+    directory: Path,
+    sock: socket.socket | None,
+    listen: str | None,
+    once: bool,
+    notifier: Notifier,
 ) -> int:
     board = Board()
+    heartbeat = Heartbeat(notifier, board)
     host = Host(directory, owner_of(directory))
     host.logs.forget(applied.launches)
     store = await AsyncStore.open(directory / DATABASE)
@@ -149,14 +166,20 @@ async def _main(
         options=Options(once=once),
     )
     wake.call = loop.nudge
-    board.request_stop, board.wake, board.forget = loop.request_stop, loop.wake, loop.forget
+
+    def stop() -> None:
+        heartbeat.stopping()
+        loop.request_stop()
+
+    board.request_stop, board.wake, board.forget = stop, loop.wake, loop.forget
     board.ask = store.ask
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_signals, loop)
+            tasks.start_soon(_signals, stop)
             if sock is not None:
                 tasks.start_soon(_watch, path, loop, listen, (applied.gateway.host, applied.gateway.port))
-                tasks.start_soon(_serve, gateway, board, applied, sock, directory)
+                tasks.start_soon(_serve, gateway, board, applied, sock, directory, heartbeat.serving)
+                tasks.start_soon(heartbeat.run)
             try:
                 await loop.run()
             finally:
@@ -182,18 +205,18 @@ class _Late:
             self.call()
 
 
-async def _signals(loop: Loop) -> None:
+async def _signals(stop: Callable[[], None]) -> None:
     """The first SIGINT or SIGTERM ends everything in order; the second cuts what is still being served."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
         async for number in received:
             log.info("stopping", signal=signal.Signals(number).name)
-            loop.request_stop()
+            stop()
 
 
 async def _watch(path: Path, loop: Loop, listen: str | None, bound: tuple[str, int]) -> None:
     def publish(reading: Applied | ManifestError) -> None:
         if isinstance(reading, Applied):
-            reading = _with_listen(reading, listen)
+            reading = with_listen(reading, listen)
             if (reading.gateway.host, reading.gateway.port) != bound:
                 log.warning("gateway.listen has changed: it takes effect at the next start", still=bound)
         loop.manifest(reading)
@@ -202,7 +225,12 @@ async def _watch(path: Path, loop: Loop, listen: str | None, bound: tuple[str, i
 
 
 async def _serve(
-    gateway: Gateway, board: Board, applied: Applied, sock: socket.socket, directory: Path
+    gateway: Gateway,
+    board: Board,
+    applied: Applied,
+    sock: socket.socket,
+    directory: Path,
+    tell: Callable[[], None],
 ) -> None:
     host, port = sock.getsockname()[:2]
     # Who listens on all addresses is reached from here by the loopback.
@@ -214,6 +242,7 @@ async def _serve(
         note = {"pid": os.getpid(), "started": me.started if me else None, "url": url, "version": __version__}
         write_private(directory / RUN_FILE, json_module.dumps(note))
         log.info("serving", address=url, **serving(applied))
+        tell()
 
     def newest() -> GatewaySettings:
         return (board.snapshot.applied if board.snapshot is not None else applied).gateway
@@ -227,8 +256,11 @@ def serving(applied: Applied) -> dict[str, list[str]]:
     return {"models": sorted(applied.launches), **({"virtual": named} if named else {})}
 
 
-def _with_listen(applied: Applied, listen: str | None) -> Applied:
-    """Return the manifest with the address of the command line in place of its own."""
+def with_listen(applied: Applied, listen: str | None) -> Applied:
+    """Return the manifest with the address of the command line in place of its own.
+
+    Raises BindError for one that is not of this machine's loopback.
+    """
     if listen is None:
         return applied
     address = listen_address(listen)
@@ -239,31 +271,3 @@ def _with_listen(applied: Applied, listen: str | None) -> Applied:
         )
     host, port = address
     return replace(applied, gateway=replace(applied.gateway, host=host, port=port))
-
-
-def owner_of(directory: Path) -> str:
-    """Return the name by which processes of this state directory are known for good; made at the first run."""
-    found = read_owner(directory)
-    if found:
-        return found
-    made = uuid.uuid4().hex
-    write_private(directory / OWNER_FILE, made)
-    return made
-
-
-def read_owner(directory: Path) -> str | None:
-    """Return the name of a state directory, or None before its first run. Blocks."""
-    try:
-        return (directory / OWNER_FILE).read_text(encoding="ascii").strip() or None
-    except (OSError, ValueError):
-        return None
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    draft.replace(path)

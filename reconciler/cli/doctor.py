@@ -106,13 +106,13 @@ def _left_over(directory: Path) -> "tuple[tuple[Survivor, ...], tuple[str, ...],
     """Return the processes of ours that live, those no record knows, and why that cannot be told."""
     import sqlite3
 
-    from reconciler import app
     from reconciler.host.adopt import survivors
+    from reconciler.host.owner import read_owner
     from reconciler.host.tree import launches_of
     from reconciler.store import StoreError, peek
     from reconciler.store.paths import DATABASE
 
-    owner = app.read_owner(directory)
+    owner = read_owner(directory)
     if owner is None:
         return (), (), ""
     try:

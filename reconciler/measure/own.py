@@ -10,7 +10,6 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from reconciler import app
 from reconciler.board import Board, Snapshot
 from reconciler.core import book as ledger_book
 from reconciler.core.launch import LaunchSpec
@@ -20,6 +19,7 @@ from reconciler.engines.adapter import Adapter
 from reconciler.host import Host, StateLock
 from reconciler.host.ask import run_command
 from reconciler.host.identity import Process
+from reconciler.host.owner import owner_of
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop
 from reconciler.manifest import Applied
@@ -90,7 +90,7 @@ def _alone(applied: Applied, model: str) -> Applied:
 
 
 async def _measure(applied: Applied, model: str, directory: Path, seconds: float, tell: Tell) -> Taken:
-    host = Host(directory, app.owner_of(directory))
+    host = Host(directory, owner_of(directory))
     store = await AsyncStore.open(directory / DATABASE)
     try:
         await _refuse_leftovers(host, store)
