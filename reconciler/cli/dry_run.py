@@ -109,16 +109,22 @@ def _preflights(applied: Applied, owners: Mapping[int, str]) -> tuple[Preflight,
 
 def _observe(applied: Applied, directory: Path) -> World:
     from reconciler import app
+    from reconciler.store import StoreError
 
-    return app.observe_once(applied, directory)
+    try:
+        return app.observe_once(applied, directory)
+    except StoreError as error:
+        raise CliError(str(error)) from error
 
 
 def _generation(database: Path, digest: str) -> int:
     """Return the generation the loop would give this manifest."""
-    from reconciler.store import NewerSchemaError, peek
+    from reconciler.store import NewerSchemaError, StoreError, peek
 
     try:
         with peek(database) as store:
             return store.generation(digest)
+    except StoreError as error:
+        raise CliError(str(error)) from error
     except (NewerSchemaError, sqlite3.Error) as error:
         raise CliError(f"{database} cannot be read: {error}") from error

@@ -42,8 +42,10 @@ def remembered(directory: Path) -> "Iterator[Past]":
     if url is not None and _answers(url):
         yield LoopPast(LoopClient(url))
         return
+    from reconciler.store.paths import DATABASE
+
     with _ledger(directory) as store:
-        yield LedgerPast(store, directory)
+        yield LedgerPast(store, directory / DATABASE)
 
 
 def _answers(url: str) -> bool:
@@ -116,16 +118,16 @@ class LoopPast:
 class LedgerPast:
     """Reads a ledger. There names are those of models only: aliases are the manifest's."""
 
-    def __init__(self, store: "Store", directory: Path) -> None:
+    def __init__(self, store: "Store", path: Path) -> None:
         self._store = store
-        self._directory = directory
+        self._path = path
 
     def events(self, query: "EventQuery") -> dict[str, Any]:
         """See Past.events."""
         from reconciler.render.events_document import event_models, events
         from reconciler.render.plan_document import as_json
 
-        with _told(self._directory):
+        with _told(self._path):
             document = as_json(events(self._store, query))
             if not document["events"]:
                 _check_known(query.model, lambda: event_models(self._store))
@@ -136,7 +138,7 @@ class LedgerPast:
         from reconciler.render.history_document import history_json
         from reconciler.render.history_records import read_records
 
-        with _told(self._directory):
+        with _told(self._path):
             found = read_records(self._store, since, model)
             if not found:
                 self._check(model)
@@ -154,7 +156,7 @@ class LedgerPast:
             rows = self._page(model, rows[-1].id, since)
 
     def _page(self, model: str | None, after: int, since: float) -> "tuple[RequestRecord, ...]":
-        with _told(self._directory):
+        with _told(self._path):
             return self._store.requests(model, REQUESTS_PAGE, after, since=since)
 
     def _check(self, model: str | None) -> None:

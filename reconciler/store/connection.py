@@ -13,14 +13,14 @@ from reconciler.store.database import open_database
 class Connection:
     """The open file. Every method blocks, from any thread; what was written is in the file on return."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or create the file at `path`, whose directory exists.
+    def __init__(self, path: Path, *, repair: bool = True) -> None:
+        """Open or create the file at `path`, whose directory exists. Without `repair` a damaged one is refused.
 
-        Raises NewerSchemaError, OSError or sqlite3.Error.
+        Raises DamagedError, NewerSchemaError, OSError or sqlite3.Error.
         """
         self.path = path
         self._lock = threading.Lock()
-        self._db, opened = open_database(path)
+        self._db, opened = open_database(path, repair=repair)
         #: A sentence when a damaged file was moved aside, else None.
         self.recovered: str | None = opened
 

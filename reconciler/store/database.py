@@ -12,16 +12,19 @@ BUSY_SECONDS: Final = 5.0
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-def open_database(path: Path) -> tuple[sqlite3.Connection, str | None]:
+def open_database(path: Path, *, repair: bool = True) -> tuple[sqlite3.Connection, str | None]:
     """Return a connection to an up-to-date database at `path`, and a sentence if a damaged one went aside.
 
-    The directory must exist. The file is 0600. Raises NewerSchemaError, OSError or sqlite3.Error. Blocking.
+    The directory must exist. The file is 0600. Without `repair` a damaged one stays where it is, and DamagedError says
+    what is wrong with it. Raises NewerSchemaError, OSError or sqlite3.Error. Blocking.
     """
     try:
         return _open(path), None
     except (DamagedError, sqlite3.DatabaseError) as error:
         if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode & 0xFF not in _DAMAGE:
             raise
+        if not repair:
+            raise DamagedError(str(error)) from error
         aside = _move_aside(path)
         return _open(
             path
@@ -43,10 +46,16 @@ def _open(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _move_aside(path: Path) -> Path:
+def place_aside(path: Path) -> Path:
+    """Return where a damaged file at `path` is kept: the first name that is free."""
     number = 1
     while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
         number += 1
+    return aside
+
+
+def _move_aside(path: Path) -> Path:
+    aside = place_aside(path)
     path.rename(aside)
     for suffix in ("-wal", "-shm"):
         journal = path.with_name(path.name + suffix)

@@ -33,12 +33,14 @@ class Store(Past):
     All methods raise sqlite3.Error when the file cannot be read or written (a full disk, for example).
     """
 
-    def __init__(self, path: Path, *, boot_id: str | None = None, event_limit: int = EVENT_LIMIT) -> None:
-        """Open or create the file at `path`, whose directory exists.
+    def __init__(
+        self, path: Path, *, boot_id: str | None = None, event_limit: int = EVENT_LIMIT, repair: bool = True
+    ) -> None:
+        """Open or create the file at `path`, whose directory exists. A damaged one goes aside, or is refused.
 
-        `boot_id` None = ask the system. Raises NewerSchemaError, OSError or sqlite3.Error.
+        `boot_id` None = ask the system. Raises DamagedError without `repair`, NewerSchemaError, OSError or sqlite3.Error.
         """
-        super().__init__(path)
+        super().__init__(path, repair=repair)
         self._boot = this_boot() if boot_id is None else boot_id
         self._event_limit = event_limit
 

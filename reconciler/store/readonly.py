@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from reconciler.store.database import place_aside
+from reconciler.store.errors import StoreError
 from reconciler.store.ledger import Store
+from reconciler.store.schema import DamagedError
 
 
 @contextmanager
@@ -14,8 +17,8 @@ def peek(path: Path) -> Iterator[Store]:
     """Yield a Store on a throw-away copy of the file at `path` (empty if there is none).
 
     Even a read-only connection to a WAL database makes files beside it, so a copy, journal included, is
-    opened instead. What is written to the copy is lost. Blocking. Raises OSError, NewerSchemaError or
-    sqlite3.Error.
+    opened instead. What is written to the copy is lost. Blocking. Raises StoreError for a damaged file, which the next
+    start of a loop puts aside, OSError, NewerSchemaError or sqlite3.Error.
     """
     with tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         copy = Path(folder, path.name)
@@ -23,5 +26,12 @@ def peek(path: Path) -> Iterator[Store]:
             source = path.with_name(path.name + suffix)
             if source.is_file():
                 shutil.copyfile(source, copy.with_name(copy.name + suffix))
-        with Store(copy) as store:
+        try:
+            store = Store(copy, repair=False)
+        except DamagedError as error:
+            raise StoreError(
+                f"the ledger {path} is damaged ({error}), and nothing in it can be read; at its next start"
+                f" `reconcile` will keep it as {place_aside(path).name} and begin a new one"
+            ) from error
+        with store:
             yield store

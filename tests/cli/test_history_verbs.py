@@ -150,6 +150,37 @@ def test_without_a_ledger_it_says_what_to_do(
         assert code == 1
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["events"],
+        ["history"],
+        ["history", "chat", "--json"],
+        ["history", "--export", "x.csv"],
+        ["simulate", "history"],
+        [".", "--dry-run"],
+    ],
+)
+def test_a_damaged_ledger_is_no_empty_one(
+    verb: list[str], ledger: Path, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("layout.yaml").write_text("apiVersion: reconciler/v1\nmodels: {}\n")
+    state = tmp_path / "state"
+    state.mkdir()
+    damaged = (ledger / DATABASE).read_bytes().replace(b"SQLite format 3", b"SQLite format 4")
+    (state / DATABASE).write_bytes(damaged)
+    before = contents(state)
+    assert main([*verb, "--state-dir", str(state)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.endswith(
+        f"the ledger {state / DATABASE} is damaged (file is not a database), and nothing in it can be read; at its next"
+        " start `reconcile` will keep it as ledger.db.corrupt-1 and begin a new one\n"
+    )
+    assert contents(state) == before
+
+
 def test_history_shows_all_models_or_one(ledger: Path, capsys: Said) -> None:
     since = ["--since", "2026-11-23T09:00", "--state-dir", str(ledger)]
     assert main(["history", *since]) == 0
