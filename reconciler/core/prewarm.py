@@ -29,7 +29,7 @@ from reconciler.core.types import (
     World,
 )
 from reconciler.core.value import load_seconds, loss, value
-from reconciler.core.victims import cover, level, may_displace
+from reconciler.core.victims import bound, cover, level, may_displace
 
 #: Seconds between two of them at least, and seconds after its last use during which a model is taken as in use.
 PACE: Final = 60.0
@@ -109,19 +109,20 @@ class Advance(Room):
         room = (self.free or 0) - self.kept_for_demand
         movable = [row for row in self.victims.values() if self._may_go(row)]
         items = [(worth[r.name], r.need or 0, r.name) for r in rows]
-        items += [(self._price(r), r.charge or 0, r.name) for r in movable]
+        # What sleeps is not weighed: it serves nobody, and goes before any that serves.
+        items += [(self._price(r), r.charge or 0, r.name) for r in movable if not r.asleep]
         chosen = most(items, room + sum(r.charge or 0 for r in movable))
-        best: tuple[float, Row, list[Row]] | None = None
-        for row in rows:
-            if row.name not in chosen:
-                continue
-            dropped = self._dropped(row, room, (r for r in movable if r.name not in chosen))
-            if dropped is None:
-                continue
-            gain = worth[row.name] - CAUTION * sum(map(self._price, dropped))
-            if gain > 0.0 and (best is None or gain > best[0]):
-                best = (gain, row, dropped)
-        return None if best is None else (best[1], best[2], self.kept_for_demand)
+        others = [r for r in movable if r.name not in chosen]
+        too_dear = False
+        # An order that is the same once somebody has gone: he goes for the one that is loaded then.
+        for row in sorted((r for r in rows if r.name in chosen), key=lambda r: (-bound(r), -worth[r.name])):
+            dropped = self._dropped(row, room, others)
+            if dropped is None or (dropped and too_dear):
+                continue  # what goes for this one would let in the other one first, which was too dear before
+            if worth[row.name] > CAUTION * sum(map(self._price, dropped)):
+                return row, dropped, self.kept_for_demand
+            too_dear = True
+        return None
 
     def _dropped(self, row: Row, room: int, others: Iterable[Row]) -> list[Row] | None:
         """Return the models that would go for `row`; None = those that may are not enough."""
@@ -130,9 +131,10 @@ class Advance(Room):
             return []
         allowed = [r for r in others if may_displace(row, r.spec.priority)]
         if self.policy is Policy.COST:
-            levels = ({r.name: r for r in alike} for _, alike in groupby(allowed, key=level))
+            levels = ({r.name: r for r in alike} for _, alike in groupby(allowed, key=_level))
             return cheapest(levels, row.name, short, self.staying)
-        return cover(sorted(allowed, key=self._price), short, self.staying)
+        allowed.sort(key=lambda r: (not r.asleep, self._price(r)))
+        return cover(allowed, short, self.staying)
 
     def _price(self, row: Row) -> float:
         """Return the seconds that evicting a running model costs, whatever its rank is made of."""
@@ -140,10 +142,15 @@ class Advance(Room):
 
     def _may_go(self, row: Row) -> bool:
         """Whether a model may make way for one that nobody waits for yet."""
-        if row.busy or row.asleep or row.pinned or row.wanted or row.instance is None or self.sharing:
+        if row.busy or row.pinned or row.wanted or row.instance is None or self.sharing:
             return False
         # As `next_look` tells it: the difference of two times may be a hair less than what was added.
         return self.now >= row.instance.last_used + RECENT and self._has_stayed(row)
+
+
+def _level(row: Row) -> tuple[bool, tuple[int, bool]]:
+    """Return what comes before all losses: nobody goes while there are enough that sleep, or of a lower level."""
+    return (not row.asleep, level(row))
 
 
 def waits(demand: Demand) -> bool:

@@ -19,6 +19,7 @@ from reconciler.core.words import size
 _ENOUGH: Final = frozenset(
     {
         Reason.MAKE_ROOM,
+        Reason.LESS_LIKELY,
         Reason.OVER_BUDGET,
         Reason.MEMORY_PRESSURE,
         Reason.IDLE_EXPIRED,

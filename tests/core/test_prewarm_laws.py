@@ -275,6 +275,37 @@ def test_it_is_looked_at_when_a_model_comes_to_rest(
         assert ahead(plan(wanted, seen(b, a=0.9, b=0.01), at)) is not None
 
 
+def asleep(name: str, mib: int, idle: float) -> Instance:
+    return running(name, mib, idle, ready=False, asleep=True)
+
+
+def told(wanted: Manifest, there: World) -> list[str]:
+    """The steps of a plan: who is loaded, and who sleeps, or is stopped, for whom."""
+    return [
+        f"load {s.model}" if isinstance(s, Load) else f"{'sleep' if s.sleep else 'stop'} {s.model}"
+        for s in plan(wanted, there, NOW).steps
+    ]
+
+
+def test_who_can_give_its_memory_back_sleeps_for_it_and_is_stopped_only_if_that_was_not_enough() -> None:
+    wanted = desk(model("a", 60), model("b", 60, sleeps=True))
+    assert told(wanted, seen(running("b", 60, 900), a=0.9, b=0.01)) == ["sleep b", "load a"]
+    assert told(wanted, seen(asleep("b", 40, 900), a=0.9, b=0.01)) == ["load a"]
+    assert told(wanted, seen(asleep("b", 41, 900), a=0.9, b=0.01)) == ["stop b", "load a"]
+    # It is likelier to be used than that: what it holds lets it wake quickly.
+    assert told(wanted, seen(asleep("b", 41, 900), a=0.5, b=0.4)) == []
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_what_sleeps_goes_for_it_before_any_that_serves(policy: Policy) -> None:
+    """`c` is of less use than `b` and would do, but `b` serves nobody."""
+    wanted = desk(model("a", 60), model("b", 40, sleeps=True), model("c", 40), policy=policy)
+    there = seen(asleep("b", 40, 900), running("c", 40, 900), a=0.9, b=0.05, c=0.01)
+    assert told(wanted, there) == ["stop b", "load a"]
+    serving = seen(running("b", 40, 900), running("c", 40, 900), a=0.9, b=0.05, c=0.01)
+    assert told(wanted, serving) == ["stop c", "load a"]
+
+
 def test_what_is_warm_comes_before_what_is_only_likely() -> None:
     """`w` lacks room and displaces nobody: what went for `a` would be taken by `w`."""
     wanted = desk(model("a", 30), model("e", 50), model("b", 30), warm("w", 30))
