@@ -109,22 +109,18 @@ def _preflights(applied: Applied, owners: Mapping[int, str]) -> tuple[Preflight,
 
 def _observe(applied: Applied, directory: Path) -> World:
     from reconciler import app
-    from reconciler.store import StoreError
 
-    try:
-        return app.observe_once(applied, directory)
-    except StoreError as error:
-        raise CliError(str(error)) from error
+    return app.observe_once(applied, directory)
 
 
 def _generation(database: Path, digest: str) -> int:
     """Return the generation the loop would give this manifest."""
-    from reconciler.store import NewerSchemaError, StoreError, peek
+    from reconciler.store import NewerSchemaError, peek
 
     try:
         with peek(database) as store:
+            if store.recovered:
+                note(f"warning: {database} is damaged: `reconcile` will keep it beside a new, empty one")
             return store.generation(digest)
-    except StoreError as error:
-        raise CliError(str(error)) from error
     except (NewerSchemaError, sqlite3.Error) as error:
         raise CliError(f"{database} cannot be read: {error}") from error

@@ -71,7 +71,7 @@ def _ledger(directory: Path) -> "Iterator[Store]":
         )
     with ExitStack() as stack:
         with _told(path):
-            store = stack.enter_context(peek(path))
+            store = stack.enter_context(peek(path, whole=True))
         yield store
 
 

@@ -38,7 +38,8 @@ class Store(Past):
     ) -> None:
         """Open or create the file at `path`, whose directory exists. A damaged one goes aside, or is refused.
 
-        `boot_id` None = ask the system. Raises DamagedError without `repair`, NewerSchemaError, OSError or sqlite3.Error.
+        `boot_id` None = ask the system. Raises DamagedError (only without `repair`), NewerSchemaError, OSError
+        or sqlite3.Error.
         """
         super().__init__(path, repair=repair)
         self._boot = this_boot() if boot_id is None else boot_id

@@ -13,12 +13,13 @@ from reconciler.store.schema import DamagedError
 
 
 @contextmanager
-def peek(path: Path) -> Iterator[Store]:
+def peek(path: Path, *, whole: bool = False) -> Iterator[Store]:
     """Yield a Store on a throw-away copy of the file at `path` (empty if there is none).
 
     Even a read-only connection to a WAL database makes files beside it, so a copy, journal included, is
-    opened instead. What is written to the copy is lost. Blocking. Raises StoreError for a damaged file, which the next
-    start of a loop puts aside, OSError, NewerSchemaError or sqlite3.Error.
+    opened instead. What is written to the copy is lost. A damaged file is as good as none, as it is to the next loop,
+    which puts it aside; whoever shows what is in it asks for a `whole` one. Blocking. Raises StoreError where that is
+    damaged, OSError, NewerSchemaError or sqlite3.Error.
     """
     with tempfile.TemporaryDirectory(prefix="reconcile-") as folder:
         copy = Path(folder, path.name)
@@ -27,7 +28,7 @@ def peek(path: Path) -> Iterator[Store]:
             if source.is_file():
                 shutil.copyfile(source, copy.with_name(copy.name + suffix))
         try:
-            store = Store(copy, repair=False)
+            store = Store(copy, repair=not whole)
         except DamagedError as error:
             raise StoreError(
                 f"the ledger {path} is damaged ({error}), and nothing in it can be read; at its next start"

@@ -362,4 +362,6 @@ def test_a_damaged_ledger_does_not_stop_a_dry_run(
     before = tree(state)
     assert main(["--dry-run", str(manifest), "--state-dir", str(state)]) == 0
     assert tree(state) == before
-    assert "generation 1" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "generation 1" in said.out
+    assert f"warning: {state / 'ledger.db'} is damaged: `reconcile` will keep it beside a new" in said.err

@@ -158,7 +158,6 @@ def test_without_a_ledger_it_says_what_to_do(
         ["history", "chat", "--json"],
         ["history", "--export", "x.csv"],
         ["simulate", "history"],
-        [".", "--dry-run"],
     ],
 )
 def test_a_damaged_ledger_is_no_empty_one(
