@@ -108,6 +108,7 @@ def trace_document(**changes: object) -> TraceDocument:
         requests=240,
         models=3,
         clients=2,
+        timed=0,
         began=8 * HOUR,
         ended=8 * HOUR + 310,
         unknown=(UnknownDocument("choder", 4, "coder"),),

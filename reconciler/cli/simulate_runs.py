@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from reconciler.cli.manifests import read_manifest
 from reconciler.cli.output import CliError, note
-from reconciler.core.types import LedgerEntry, Policy, Prewarm
+from reconciler.core.types import Policy, Prewarm
 
 if TYPE_CHECKING:
     from reconciler.simulate.layout import Layout
-    from reconciler.simulate.speeds import Past
+    from reconciler.simulate.speeds_past import Past
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,6 @@ class Known:
     """What the state directory tells of this machine."""
 
     directory: Path
-    ledger: tuple[LedgerEntry, ...]
     past: "Past"
 
 
@@ -35,19 +34,21 @@ class Case:
 
 def known(directory: Path) -> Known:
     """Return what was measured and remembered here, which is nothing where no loop ever ran. Raises CliError."""
-    from reconciler.simulate.speeds import Past
-    from reconciler.store import DATABASE, NewerSchemaError, peek
+    from reconciler.simulate.speeds_past import Past
+    from reconciler.store import DATABASE, NewerSchemaError, StoreError, peek
     from reconciler.store.past import EVICTION_LIMIT, LOAD_LIMIT, REQUEST_LIMIT
 
     database = directory / DATABASE
     try:
-        with peek(database) as store:
+        with peek(database, whole=True) as store:
             past = Past(
                 store.requests(limit=REQUEST_LIMIT),
                 store.loads(limit=LOAD_LIMIT),
                 store.evictions(limit=EVICTION_LIMIT),
             )
-            return Known(directory, store.entries(), past)
+            return Known(directory, past)
+    except StoreError as error:
+        raise CliError(str(error)) from error
     except (NewerSchemaError, sqlite3.Error) as error:
         raise CliError(f"{database} cannot be read: {error}") from error
 
@@ -67,7 +68,7 @@ def base(path: Path, machine: Path | None, here: Known) -> Case:
         from reconciler.cli.described import read_machine
 
         there = read_machine(machine, applied)
-        return Case(name, layout_there(applied, there, name=name, ledger=here.ledger, past=here.past))
+        return Case(name, layout_there(applied, there, name=name))
     from reconciler.cli.dry_run import look
 
     return Case(name, layout_here(applied, look(applied, here.directory).world, name=name, past=here.past))

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from reconciler.render import one_line
 
 if TYPE_CHECKING:
     from reconciler.render.simulate_shapes import TraceDocument, UnknownDocument
-    from reconciler.simulate.speeds import Past
+    from reconciler.simulate.speeds_past import Past
     from reconciler.simulate.trace import Trace
 
 #: The word that stands for our own requests; a file of this name is given as ./history.
@@ -37,13 +38,23 @@ def read(source: str, past: "Past", progress: Callable[[float], None]) -> "Trace
                 "this machine has no history of requests yet: a loop writes it down as it serves them"
                 " (--state-dir says where it is; a file called history is given as ./history)"
             )
-        return trace_of_requests(past.requests)
+        return _told(trace_of_requests(past.requests))
     from reconciler.simulate.trace_read import TraceError, read_trace
 
     try:
-        return read_trace(Path(source), progress=lambda done, size: progress(done / size if size else 1.0))
+        found = read_trace(Path(source), progress=lambda done, size: progress(done / size if size else 1.0))
     except TraceError as error:
         raise TraceRefusedError(str(error)) from error
+    return _told(found)
+
+
+def _told(trace: "Trace") -> "Trace":
+    """Note what is assumed of tokens that a trace does not tell; return it."""
+    from reconciler.simulate.trace_tokens import assumption
+
+    if note := assumption(trace):
+        trace.notes.append(note)
+    return trace
 
 
 def between(trace: "Trace", since: str | None, until: str | None) -> "Trace":
@@ -104,6 +115,7 @@ def document(trace: "Trace", source: str, unknown: "tuple[UnknownDocument, ...]"
         requests=len(trace),
         models=len(set(trace.model)),
         clients=len(set(trace.client)),
+        timed=sum(map(isfinite, trace.seconds)),
         began=trace.at[0],
         ended=trace.at[-1],
         unknown=unknown,

@@ -26,6 +26,8 @@ class TraceDocument(Document):
     models: int
     """Different names of models in it."""
     clients: int
+    timed: int
+    """Requests of which the trace says how long they take; that of the others is worked out from the speeds."""
     began: float
     """Arrival of the first and of the last request, counted from a local midnight."""
     ended: float
@@ -74,12 +76,37 @@ class PrewarmsDocument(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class FigureDocument(Document):
+    """A figure that a simulation reckons with."""
+
+    value: float
+    origin: Literal["stated", "measured", "assumed"]
+    """Written in the description of the machine; measured on this machine with these settings; or worked out from the
+    model's size."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedDocument(Document):
+    """How long things take with one model; the keys are those of `speeds` in the description of a machine."""
+
+    load: FigureDocument
+    """Seconds."""
+    evict: FigureDocument
+    prompt: FigureDocument
+    """Tokens a second."""
+    output: FigureDocument
+    fixed: FigureDocument
+    """Seconds of every request besides."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRunDocument(Document):
     """One model in one run."""
 
     name: str
     size: int | None
     """Bytes it is charged once loaded; null = unknown."""
+    speed: SpeedDocument | None
     waits: WaitsDocument
     loads: int
     load_seconds: float

@@ -8,6 +8,7 @@ from reconciler.core.words import counted
 from reconciler.render import simulate_tables as tables
 from reconciler.render.paint import one_line, painter
 from reconciler.render.plan_document import as_json
+from reconciler.render.simulate_origins import origin_lines
 from reconciler.render.simulate_shapes import SimulateDocument, UnknownDocument
 from reconciler.render.units import size, span
 
@@ -78,6 +79,8 @@ def _head(simulation: Json, width: int) -> Iterator[str]:
     else:
         told = f"{len(runs)} runs on {where}; ratios are to the first, {tables.BEST} = best"
     yield from _wrap(told, width)
+    for line in origin_lines(trace, runs):
+        yield from _wrap(line, width)
 
 
 def _tables(runs: list[Json]) -> Iterator[Any]:

@@ -2,10 +2,33 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from reconciler.core.memory import Memory
 from reconciler.core.types import LedgerEntry, Manifest, Preflight
 from reconciler.leases import Admission, QueueLimits
+
+
+class Origin(StrEnum):
+    """Where a figure comes from."""
+
+    #: It is written in the description of the machine.
+    STATED = "stated"
+    #: It was measured on this machine, of processes with the very settings that are simulated.
+    MEASURED = "measured"
+    #: It is worked out from the size of the model, or is a constant.
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where each figure of a `Speed` comes from."""
+
+    load: Origin = Origin.ASSUMED
+    evict: Origin = Origin.ASSUMED
+    prompt: Origin = Origin.ASSUMED
+    output: Origin = Origin.ASSUMED
+    fixed: Origin = Origin.ASSUMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +44,7 @@ class Speed:
     fixed: float = 0.05
     #: How long the next action waits after a load, while requests are served already: what is measured is noted then.
     after: float = 0.0
+    origins: Origins = Origins()
 
 
 @dataclass(frozen=True, slots=True)

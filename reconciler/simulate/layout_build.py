@@ -1,81 +1,58 @@
 """From a manifest to what is simulated: with the figures that a dry run sees, on this machine or a described one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from reconciler.core.memory import Memory, Stall, Swap
-from reconciler.core.types import Instance, LedgerEntry, Preflight, World
+from reconciler.core.types import Instance, Preflight, World
 from reconciler.loop.admission import admissions
 from reconciler.manifest import described
 from reconciler.manifest.applied import Applied
 from reconciler.manifest.machine_file import DescribedMachine
-from reconciler.simulate.layout import Layout
-from reconciler.simulate.speeds import Past, speeds
+from reconciler.simulate.layout import Layout, Speed
+from reconciler.simulate.speeds import speeds, speeds_there
+from reconciler.simulate.speeds_past import Past
 
 NOTHING = Past()
 
 
 def layout_here(applied: Applied, world: World, *, name: str, past: Past = NOTHING) -> Layout:
-    """Return the manifest on this machine; `world` is as it was looked at, whatever is loaded in it."""
-    seen = world.observation
-    memory = unloaded(seen.memory, seen.instances)
-    return layout_of(
-        applied, name=name, memory=memory, preflights=seen.preflights, ledger=world.ledger, past=past
-    )
-
-
-def layout_there(
-    applied: Applied,
-    machine: DescribedMachine,
-    *,
-    name: str,
-    ledger: Iterable[LedgerEntry] = (),
-    past: Past = NOTHING,
-) -> Layout:
-    """Return the manifest on a described machine. What it says is loaded, or waited for, does not count. Blocks.
-
-    `ledger` and `past` are those of this machine: they tell how fast models are where the description does not say,
-    and nothing of their sizes, like in a dry run.
-    """
-    made = layout_of(
-        applied,
-        name=name,
-        memory=described.memory_of(machine),
-        preflights=described.preflights(applied, machine),
-        ledger=(replace(entry, peak=0, said=None) for entry in ledger),
-        machine=machine,
-        past=past,
-    )
-    return replace(made, ledger=())
-
-
-def layout_of(
-    applied: Applied,
-    *,
-    name: str,
-    memory: Memory,
-    preflights: Iterable[Preflight],
-    ledger: Iterable[LedgerEntry],
-    machine: DescribedMachine | None = None,
-    past: Past = NOTHING,
-) -> Layout:
-    """Return what is simulated: `memory` is that of a machine on which none of the models is loaded.
+    """Return the manifest on this machine; `world` is as it was looked at, whatever is loaded in it.
 
     Failures in the ledger are forgotten: in a simulation every load succeeds that is possible at all.
     """
-    found = tuple(sorted(preflights, key=lambda p: p.model))
+    seen = world.observation
+    found = tuple(sorted(seen.preflights, key=lambda p: p.model))
     known = tuple(
         replace(entry, failures=0, retry_at=None, last_error="")
-        for entry in sorted(ledger, key=lambda e: (e.model, e.digest))
+        for entry in sorted(world.ledger, key=lambda e: (e.model, e.digest))
     )
     by_launch = {(entry.model, entry.digest): entry for entry in known}
+    fast = speeds(applied.manifest.models, {p.model: p for p in found}, by_launch, past)
+    made = _layout(applied, name, unloaded(seen.memory, seen.instances), found, fast)
+    return replace(made, ledger=known)
+
+
+def layout_there(applied: Applied, machine: DescribedMachine, *, name: str) -> Layout:
+    """Return the manifest on a described machine. What it says is loaded, or waited for, does not count. Blocks.
+
+    Nothing that was measured here counts, neither sizes nor speeds: it is another machine.
+    """
+    found = described.preflights(applied, machine)
+    fast = speeds_there(applied.manifest.models, {p.model: p for p in found}, machine)
+    return _layout(applied, name, described.memory_of(machine), found, fast)
+
+
+def _layout(
+    applied: Applied, name: str, memory: Memory, found: tuple[Preflight, ...], fast: Mapping[str, Speed]
+) -> Layout:
+    """Return what is simulated: `memory` is that of a machine on which none of the models is loaded."""
     return Layout(
         name=name,
         manifest=applied.manifest,
         memory=memory,
-        speeds=speeds(applied.manifest.models, {p.model: p for p in found}, by_launch, machine, past),
+        speeds=fast,
         preflights=found,
-        ledger=known,
         admissions=admissions(applied, found),
         limits={model: limit.queue for model, limit in sorted(applied.limits.items())},
         gates={gate: it.limit for gate, it in sorted(applied.gateway.gates.items())},

@@ -8,14 +8,16 @@ from reconciler.core.types import Reason
 from reconciler.render.simulate_shapes import (
     AgainstDocument,
     ClientRunDocument,
+    FigureDocument,
     ModelRunDocument,
     PrewarmsDocument,
     RunDocument,
     SimulateDocument,
+    SpeedDocument,
     TraceDocument,
     WaitsDocument,
 )
-from reconciler.simulate.layout import Layout
+from reconciler.simulate.layout import Layout, Speed
 from reconciler.simulate.result import Action, Result, Waits
 from reconciler.simulate.rivals import rivals
 
@@ -65,7 +67,7 @@ def _run(run: Run, clients: bool, against: AgainstDocument | None) -> RunDocumen
         regrets=result.regrets,
         prewarms=_prewarms(result.actions),
         rivals=rivals(manifest, result),
-        models=tuple(_model(name, result) for name in sorted(result.sizes)),
+        models=tuple(_model(name, result, run.layout.speeds.get(name)) for name in sorted(result.sizes)),
         clients=_clients(result.clients) if clients else None,
         against=against,
     )
@@ -103,7 +105,7 @@ def _prewarms(actions: Sequence[Action]) -> PrewarmsDocument:
     )
 
 
-def _model(name: str, result: Result) -> ModelRunDocument:
+def _model(name: str, result: Result, speed: Speed | None) -> ModelRunDocument:
     own = [a for a in result.actions if a.model == name]
     loads = [a for a in own if a.kind == "load"]
     evictions = [a for a in own if a.kind == "evict" and not a.aborted]
@@ -111,6 +113,7 @@ def _model(name: str, result: Result) -> ModelRunDocument:
     return ModelRunDocument(
         name=name,
         size=result.sizes.get(name),
+        speed=None if speed is None else _speed(speed),
         waits=_waits(result.models.get(name, Waits())),
         loads=sum(not a.aborted for a in loads),
         load_seconds=sum(a.ended - a.began for a in loads),
@@ -119,6 +122,17 @@ def _model(name: str, result: Result) -> ModelRunDocument:
         prewarms=sum(a.reason is Reason.PREWARM for a in loads),
         resident_seconds=resident,
         resident_share=_share(resident, result.ended - result.began),
+    )
+
+
+def _speed(speed: Speed) -> SpeedDocument:
+    whence = speed.origins
+    return SpeedDocument(
+        load=FigureDocument(speed.load, whence.load.value),
+        evict=FigureDocument(speed.evict, whence.evict.value),
+        prompt=FigureDocument(speed.prompt, whence.prompt.value),
+        output=FigureDocument(speed.output, whence.output.value),
+        fixed=FigureDocument(speed.fixed, whence.fixed.value),
     )
 
 

@@ -1,8 +1,11 @@
-"""How fast each model is: as the description of a machine says, else as it was measured, else estimated by size.
+"""How fast each model is: as the description of a machine says, as it was measured here, or estimated by size.
+
+What was measured here counts only for this machine, and only of processes with the same launch digest: on another
+machine, or with other settings, a model of the same name is another model.
 
 The estimates, for a model of S bytes whose weights are W bytes:
 
-    load    S / 3 GB/s + 2 s           (or the rate of `disk` that a described machine has)
+    load    S / 3 GB/s + 2 s           (or the rate of `disk` that a described machine states)
     evict   1 s
     output  100 GB/s / W, at most 200 tokens a second: each token is worked out of all the weights, so memory that
             reads 100 GB/s, as unified and quadruple-channel memory does, is the bound. Half of it is usual on a
@@ -15,7 +18,6 @@ To a load and an eviction that were measured 0.005 s is added, which the loop ta
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
@@ -24,8 +26,9 @@ from reconciler.core.types import LedgerEntry, ModelSpec, Preflight
 from reconciler.loop.admission import weight
 from reconciler.manifest.machine_file import DescribedMachine
 from reconciler.manifest.speed_part import SpeedPart
-from reconciler.simulate.layout import Speed
+from reconciler.simulate.layout import Origin, Origins, Speed
 from reconciler.simulate.speeds_fit import INSTANT, Rates, Served, fit
+from reconciler.simulate.speeds_past import Past, of_launches
 from reconciler.store.records import EvictionRecord, LoadRecord, RequestRecord
 
 #: Bytes of weights that memory is read at in a second.
@@ -47,42 +50,52 @@ NEWEST_ACTIONS: Final = 20
 ODD: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What was measured: records of requests, loads and evictions, oldest first, of any models."""
-
-    requests: Sequence[RequestRecord] = ()
-    loads: Sequence[LoadRecord] = ()
-    evictions: Sequence[EvictionRecord] = ()
+#: A figure, and where it comes from.
+Known = tuple[float, Origin]
 
 
 def speeds(
     specs: Iterable[ModelSpec],
     preflights: Mapping[str, Preflight],
     ledger: Mapping[tuple[str, str], LedgerEntry],
-    machine: DescribedMachine | None,
     past: Past,
 ) -> dict[str, Speed]:
-    """Return the speed of every model, by name. `ledger` is by name and launch digest.
-
-    Where a described machine names its `disk`, loads are estimated by it: what was measured was measured elsewhere.
-    """
+    """Return the speed of every model on this machine, by name. `ledger` is by name and launch digest."""
+    models = tuple(specs)
+    past = of_launches(past, {spec.name: spec.digest for spec in models})
     served = _served(past.requests)
     made = {}
-    for spec in specs:
+    for spec in models:
         found, entry = preflights.get(spec.name), ledger.get((spec.name, spec.digest))
-        written = machine.speeds.get(spec.name, SpeedPart()) if machine is not None else SpeedPart()
-        rates = _rates(served.get(spec.name, []), guess(weight(spec, found)))
-        size = book.size(spec, found, entry)
-        made[spec.name] = Speed(
-            load=_first(written.load, _load(spec, size, entry, machine, past.loads)),
-            evict=_first(written.evict, _evict(spec.name, past.evictions)),
-            prompt=_first(written.prompt, rates.prompt),
-            output=_first(written.output, rates.output),
-            fixed=_first(written.fixed, rates.fixed),
-            after=AFTER_LOAD,
-        )
+        rates, origin = _rates(served.get(spec.name, []), guess(weight(spec, found)))
+        load, of_load = _load(spec, book.size(spec, found, entry), entry, past.loads)
+        evict, of_evict = _evict(spec.name, past.evictions)
+        origins = Origins(of_load, of_evict, origin, origin, origin)
+        made[spec.name] = _speed(load, evict, rates, origins)
     return made
+
+
+def speeds_there(
+    specs: Iterable[ModelSpec], preflights: Mapping[str, Preflight], machine: DescribedMachine
+) -> dict[str, Speed]:
+    """Return the speed of every model on a machine that is only described, by name."""
+    made = {}
+    for spec in specs:
+        found, written = preflights.get(spec.name), machine.speeds.get(spec.name, SpeedPart())
+        rates = guess(weight(spec, found))
+        size = book.size(spec, found, None)
+        load, of_load = _first(written.load, (size or 0) / machine.disk + value.STARTING)
+        evict, of_evict = _first(written.evict, EVICT_SECONDS)
+        prompt, of_prompt = _first(written.prompt, rates.prompt)
+        output, of_output = _first(written.output, rates.output)
+        fixed, of_fixed = _first(written.fixed, rates.fixed)
+        origins = Origins(of_load, of_evict, of_prompt, of_output, of_fixed)
+        made[spec.name] = _speed(load, evict, Rates(prompt, output, fixed), origins)
+    return made
+
+
+def _speed(load: float, evict: float, rates: Rates, origins: Origins) -> Speed:
+    return Speed(load, evict, rates.prompt, rates.output, rates.fixed, AFTER_LOAD, origins)
 
 
 def guess(weights: int | None) -> Rates:
@@ -91,28 +104,17 @@ def guess(weights: int | None) -> Rates:
     return Rates(prompt=PROMPT_FACTOR * output, output=output, fixed=FIXED_SECONDS)
 
 
-def _first(written: float | None, otherwise: float) -> float:
-    return otherwise if written is None else written
+def _first(written: float | None, otherwise: float) -> Known:
+    return (otherwise, Origin.ASSUMED) if written is None else (written, Origin.STATED)
 
 
-def _load(
-    spec: ModelSpec,
-    size: int | None,
-    entry: LedgerEntry | None,
-    machine: DescribedMachine | None,
-    loads: Sequence[LoadRecord],
-) -> float:
+def _load(spec: ModelSpec, size: int | None, entry: LedgerEntry | None, loads: Sequence[LoadRecord]) -> Known:
     """Return the seconds a load takes: as the last ones with these settings did, else as the last did, else by size."""
-    if machine is not None and "disk" in machine.model_fields_set:
-        return (size or 0) / machine.disk + value.STARTING
-    seconds = [
-        r.seconds
-        for r in loads
-        if (r.model, r.digest, r.kind, r.outcome) == (spec.name, spec.digest, "load", "ready")
-    ]
+    seconds = [r.seconds for r in loads if (r.model, r.kind, r.outcome) == (spec.name, "load", "ready")]
     if seconds:
-        return expected(seconds[-NEWEST_ACTIONS:]) + TURN
-    return value.load_seconds(entry, size)
+        return expected(seconds[-NEWEST_ACTIONS:]) + TURN, Origin.MEASURED
+    once = entry is not None and entry.load_seconds is not None
+    return value.load_seconds(entry, size), Origin.MEASURED if once else Origin.ASSUMED
 
 
 def expected(seconds: Sequence[float]) -> float:
@@ -124,13 +126,15 @@ def expected(seconds: Sequence[float]) -> float:
     return fmean(min(s, most) for s in seconds)
 
 
-def _evict(model: str, evictions: Sequence[EvictionRecord]) -> float:
+def _evict(model: str, evictions: Sequence[EvictionRecord]) -> Known:
     """Return the seconds an eviction takes. One that drained lasted as long as its requests: idle ones say more."""
     ended = [r for r in evictions if r.model == model and r.outcome == "gone"][-NEWEST_ACTIONS:]
     idle = [r.seconds for r in ended if r.idle > 0]
     if idle:
-        return expected(idle) + TURN
-    return min((r.seconds + TURN for r in ended), default=EVICT_SECONDS)
+        return expected(idle) + TURN, Origin.MEASURED
+    if ended:
+        return min(r.seconds for r in ended) + TURN, Origin.MEASURED
+    return EVICT_SECONDS, Origin.ASSUMED
 
 
 def _served(requests: Iterable[RequestRecord]) -> dict[str, list[RequestRecord]]:
@@ -142,7 +146,7 @@ def _served(requests: Iterable[RequestRecord]) -> dict[str, list[RequestRecord]]
     return {model: records[-NEWEST:] for model, records in found.items()}
 
 
-def _rates(records: Sequence[RequestRecord], believed: Rates) -> Rates:
+def _rates(records: Sequence[RequestRecord], believed: Rates) -> tuple[Rates, Origin]:
     """Return the rates that requests show. Where no tokens are known every request takes the median of the seconds."""
     counted = [
         Served(r.seconds, r.prompt_tokens, r.output_tokens or 0)
@@ -150,7 +154,8 @@ def _rates(records: Sequence[RequestRecord], believed: Rates) -> Rates:
         if r.prompt_tokens is not None
     ]
     if counted:
-        return fit(counted, believed) or believed
+        found = fit(counted, believed)
+        return (found, Origin.MEASURED) if found is not None else (believed, Origin.ASSUMED)
     if records:
-        return Rates(INSTANT, INSTANT, median(r.seconds for r in records))
-    return believed
+        return Rates(INSTANT, INSTANT, median(r.seconds for r in records)), Origin.MEASURED
+    return believed, Origin.ASSUMED

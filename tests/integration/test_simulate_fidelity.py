@@ -19,7 +19,7 @@ from reconciler.manifest import load_manifest
 from reconciler.simulate.engine import run
 from reconciler.simulate.layout import Layout
 from reconciler.simulate.layout_build import layout_here
-from reconciler.simulate.speeds import Past
+from reconciler.simulate.speeds_past import Past
 from reconciler.simulate.trace_history import trace_of_requests
 from reconciler.store import peek
 from reconciler.store.paths import DATABASE

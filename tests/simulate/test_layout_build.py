@@ -15,10 +15,11 @@ from reconciler.leases import QueueLimits
 from reconciler.manifest import load_manifest
 from reconciler.manifest.applied import Applied
 from reconciler.manifest.machine_file import DescribedMachine, load_machine
-from reconciler.simulate.layout import Layout, Speed
-from reconciler.simulate.layout_build import layout_here, layout_of, layout_there, routes, unloaded
-from reconciler.simulate.speeds import AFTER_LOAD, TURN, Past, guess
+from reconciler.simulate.layout import Layout, Origin, Origins
+from reconciler.simulate.layout_build import layout_here, layout_there, routes, unloaded
+from reconciler.simulate.speeds import AFTER_LOAD, TURN, guess
 from reconciler.simulate.speeds_fit import INSTANT
+from reconciler.simulate.speeds_past import Past
 from reconciler.store.records import EvictionRecord, LoadRecord, RequestRecord
 
 GIB = 1 << 30
@@ -56,17 +57,30 @@ def machine(tmp_path: Path, applied: Applied, text: str) -> DescribedMachine:
     return load_machine(path, applied.launches, os.environ)
 
 
-def layout(applied: Applied, **more: Any) -> Layout:
-    return layout_of(applied, **{"name": "m", "memory": MEMORY, "preflights": (), "ledger": (), **more})
+def layout(
+    applied: Applied,
+    *,
+    preflights: tuple[Preflight, ...] = (),
+    ledger: tuple[LedgerEntry, ...] = (),
+    past: Past | None = None,
+) -> Layout:
+    """Return the layout on this machine; unless it is said otherwise each model was loaded long ago as it is now."""
+    seen = Observation(1, 5.0, MEMORY, (), preflights=preflights)
+    before = past or Past()
+    known = {r.model for r in before.loads}
+    loads = [load(applied, m, 1.0, at=-1.0, kind="wake") for m in ("big", "small", "voice") if m not in known]
+    return layout_here(
+        applied, World(seen, ledger), name="m", past=replace(before, loads=(*loads, *before.loads))
+    )
 
 
 def request(model: str, seconds: float, prompt: int | None, output: int | None, **more: Any) -> RequestRecord:
     return RequestRecord(
         id=0,
-        at=0.0,
+        at=more.get("at", 0.0),
         model=model,
         client="me",
-        waited=0.0,
+        waited=more.get("waited", 0.0),
         cold=0.0,
         seconds=seconds,
         prompt_tokens=prompt,
@@ -111,23 +125,31 @@ def test_what_was_measured_goes_before_an_estimate_and_what_is_written_before_bo
         LedgerEntry("big", digest(applied, "big"), load_seconds=31.0),
         LedgerEntry("small", "another launch", load_seconds=99.0),
     )
-    there = machine(tmp_path, applied, "speeds: {big: {output: 7, evict: 4s}, small: {load: 5s}}\n")
     here = layout(applied, ledger=ledger).speeds
-    assert here["big"].load == 31
+    assert (here["big"].load, here["big"].origins.load) == (31, Origin.MEASURED)
     assert here["small"].load == pytest.approx(4), "what other settings took says nothing"
-    told = layout(applied, ledger=ledger, machine=there).speeds
-    assert told["big"] == Speed(31.0, 4.0, here["big"].prompt, 7.0, 0.05, AFTER_LOAD)
-    assert told["small"].load == 5
+    assert here["small"].origins == Origins()
 
 
-def test_the_disk_of_a_described_machine_goes_before_what_was_measured_here(
+def test_a_described_machine_has_what_it_states_and_else_what_sizes_tell(
     applied: Applied, tmp_path: Path
 ) -> None:
-    ledger = (LedgerEntry("small", digest(applied, "small"), load_seconds=31.0),)
+    there = machine(tmp_path, applied, "speeds: {big: {output: 7, evict: 4s}, small: {load: 5s}}\n")
+    told, guessed = layout_there(applied, there, name="m").speeds, layout(applied).speeds
+    origins = Origins(evict=Origin.STATED, output=Origin.STATED)
+    assert told["big"] == replace(guessed["big"], evict=4.0, output=7.0, origins=origins)
+    assert told["big"].after == AFTER_LOAD
+    assert told["small"] == replace(guessed["small"], load=5.0, origins=Origins(load=Origin.STATED))
+    assert told["voice"] == guessed["voice"]
+
+
+def test_the_disk_of_a_described_machine_tells_how_long_a_load_takes(
+    applied: Applied, tmp_path: Path
+) -> None:
     slow = machine(tmp_path, applied, "disk: 500MB\n")
-    assert layout_there(applied, slow, name="m", ledger=ledger).speeds["small"].load == pytest.approx(14)
-    plain = machine(tmp_path, applied, "")
-    assert layout_there(applied, plain, name="m", ledger=ledger).speeds["small"].load == 31
+    speed = layout_there(applied, slow, name="m").speeds["small"]
+    assert speed.load == pytest.approx(14)
+    assert speed.origins.load is Origin.ASSUMED
 
 
 def test_loads_and_evictions_are_the_mean_of_those_that_say_something(applied: Applied) -> None:
@@ -139,7 +161,7 @@ def test_loads_and_evictions_are_the_mean_of_those_that_say_something(applied: A
             load(applied, "big", 14.0),
             load(applied, "big", 1.0, kind="wake"),
             load(applied, "big", 1.0, outcome="failed"),
-            load(applied, "big", 1.0, digest="older"),
+            load(applied, "big", 1.0, digest="older", at=-9.0),
         ),
         evictions=(
             eviction("big", 40.0, idle=0.0),
@@ -153,6 +175,7 @@ def test_loads_and_evictions_are_the_mean_of_those_that_say_something(applied: A
     ledger = (LedgerEntry("big", digest(applied, "big"), load_seconds=90.0),)
     speeds = layout(applied, ledger=ledger, past=past).speeds
     assert (speeds["big"].load, speeds["big"].evict) == (18.75 + TURN, 3.5 + TURN)
+    assert speeds["big"].origins == Origins(load=Origin.MEASURED, evict=Origin.MEASURED)
     assert speeds["small"].evict == 7.0 + TURN, "nothing else is known than one that drained"
 
 
@@ -163,6 +186,36 @@ def test_rates_come_from_our_own_requests(applied: Applied) -> None:
     odd = [request("small", 500.0, 10, 1, outcome="failed"), request("small", 0.0, 10, 1)]
     speed = layout(applied, past=Past(requests=(*served, *odd))).speeds["small"]
     assert (speed.prompt, speed.output, speed.fixed) == pytest.approx((800, 40, 0.3))
+    rates = Origins(prompt=Origin.MEASURED, output=Origin.MEASURED, fixed=Origin.MEASURED)
+    assert speed.origins == rates
+
+
+def test_only_what_the_very_launch_did_tells_how_fast_it_is(applied: Applied) -> None:
+    """At 100 s it was loaded with other settings, at 200 s with those it has now, at 300 s with others again."""
+    loads = (
+        load(applied, "small", 5.0, at=100.0, digest="older"),
+        load(applied, "small", 5.0, at=190.0, digest="broken", outcome="failed"),
+        load(applied, "small", 7.0, at=200.0),
+        load(applied, "small", 5.0, at=300.0, digest="newer"),
+    )
+    requests = (
+        request("small", 90.0, None, None, at=50.0),  # before any load that is remembered
+        request("small", 80.0, None, None, at=120.0),
+        request(
+            "small", 3.0, None, None, at=198.0, waited=9.0
+        ),  # it came before the load, and was served after it
+        request("small", 70.0, None, None, at=310.0),
+    )
+    evictions = (
+        replace(eviction("small", 30.0, idle=9.0), at=180.0),
+        replace(eviction("small", 2.5, idle=9.0), at=290.0),
+        replace(eviction("small", 40.0, idle=9.0), at=400.0),
+    )
+    speed = layout(applied, past=Past(requests, loads, evictions)).speeds["small"]
+    assert (speed.fixed, speed.load, speed.evict) == (3.0, 7.0 + TURN, 2.5 + TURN)
+    told = layout(applied, past=Past(requests[:2], loads, evictions[:1])).speeds["small"]
+    assert (told.fixed, told.evict) == (0.05, 1.0), "nothing is known of the launch itself"
+    assert told.origins == Origins(load=Origin.MEASURED)
 
 
 def test_where_no_tokens_are_known_every_request_takes_the_same(applied: Applied) -> None:
@@ -194,8 +247,7 @@ def test_failures_of_the_past_are_forgotten_and_sizes_are_not(applied: Applied) 
 
 def test_a_described_machine_is_the_one_of_the_dry_run(applied: Applied, tmp_path: Path) -> None:
     there = machine(tmp_path, applied, "gpu: 80GiB\nsizes: {voice: 3GiB}\nloaded: {big: {requests: 1}}\n")
-    measured = LedgerEntry("big", digest(applied, "big"), peak=70 * GIB)
-    made = layout_there(applied, there, name="m", ledger=(measured,))
+    made = layout_there(applied, there, name="m")
     seen = cli_described.world(applied, there)
     assert made.preflights == seen.observation.preflights
     assert made.ledger == seen.ledger == ()
