@@ -21,6 +21,7 @@ from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.loop.local_time import LocalTime
 from reconciler.loop.replay import REACH, replayed
+from reconciler.loop.resumed import Resumed, resumed
 from reconciler.loop.tally import Tally
 from reconciler.store import AsyncStore, LoadRecord, RequestRecord, Store, StoreError
 
@@ -77,6 +78,8 @@ class History:
         self._told: frozenset[str] = frozenset()
         #: Models that are wanted again at once when they go, sorted by name; for the status.
         self.regrets: tuple[Regret, ...] = ()
+        #: What an earlier run did that still holds; from `start` on.
+        self.resumed = Resumed()
 
     async def start(self, now: float) -> None:
         """Go on where the last run ended. Habits are read by `run`, for they may take a while."""
@@ -87,8 +90,9 @@ class History:
             recent = await self._store.ask(
                 lambda store: store.evictions(limit=EVERYTHING, since=wall - WINDOW)
             )
+            self.resumed = await self._store.ask(lambda store: resumed(store, wall, now))
         except StoreError as error:
-            log.error("what was evicted before cannot be read", error=str(error))
+            log.error("what was done before cannot be read", error=str(error))
         else:
             self._farewells.restore(last, recent, wall, now)
             self.regrets = self._farewells.regrets(now)

@@ -69,7 +69,11 @@ LAST_DRAIN: Final = STOP_SECONDS
 #: Leases from outside that are named in the log when reconcile is stopped.
 NAMED: Final = 20
 #: Why a load is given up, where nothing else is said.
+#: Why a load is given up; the first is what it is until another is known.
 NOT_WANTED: Final = "it is not wanted any more"
+STOPPING: Final = "reconcile is stopping"
+REMOVED: Final = "the manifest does not name it any more"
+CHANGED: Final = "its settings were changed"
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -218,6 +222,9 @@ class Loop:
     async def _start(self) -> None:
         await self._ledger.load()
         await self._history.start(self._clock())
+        self._outlook.prewarming.resume(self._history.resumed.prewarmed)
+        for model in self._history.resumed.dismissed:
+            self._book.dismiss(model)
         await self._desired.apply(self._applied)
         specs = self._applied.launches
         self._book.assign(admissions(self._applied, ()))
@@ -424,13 +431,21 @@ class Loop:
         somebody waits for another one, and any when we are to stop.
         """
         state = self._slot.state
-        if isinstance(state, machine.Loading):
-            spec = self._desired.spec(state.action.model)
-            if self._stopping or self._sunk or spec is None or spec.digest != state.action.digest:
-                self._slot.cancel_load()
-            elif why := self._outlook.breaks_off(state, world):
+        if isinstance(state, machine.Loading) and (why := self._why_given_up(state, world)):
+            if self._given_up == NOT_WANTED:  # the first reason counts
                 self._given_up = why
-                self._slot.cancel_load()
+            self._slot.cancel_load()
+
+    def _why_given_up(self, state: machine.Loading, world: World) -> str:
+        """Return why a load is not to go on, or ""."""
+        spec = self._desired.spec(state.action.model)
+        if self._stopping:
+            return STOPPING
+        if spec is None:
+            return REMOVED
+        if spec.digest != state.action.digest:
+            return CHANGED
+        return self._sunk.message if self._sunk else self._outlook.breaks_off(state, world)
 
     def _converged(self, made: Plan, world: World, now: float) -> None:
         """With `once`: halt when there is nothing to do, and nothing that would be tried again."""
@@ -446,7 +461,7 @@ class Loop:
 
     async def _end_all(self) -> None:
         """Stop every model, one after the other; requests that come now are told so at once."""
-        self._book.shut(Refusal(503, "model_stopped", "reconcile is stopping", retry_after=10.0))
+        self._book.shut(Refusal(503, "model_stopped", STOPPING, retry_after=10.0))
         for launch in self._launches:
             model = self._desired.promised(launch.model)
             pid, started = launch.process.pid, launch.process.started

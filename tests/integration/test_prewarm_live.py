@@ -121,6 +121,50 @@ def test_a_request_breaks_off_what_nobody_waits_for(begin: Callable[..., Manager
     assert loading not in [m["pid"] for m in status["models"]]
 
 
+def test_what_was_loaded_in_advance_counts_over_a_restart(begin: Callable[..., Manager]) -> None:
+    manager = begin()
+    manager.write(three(manager), memory=100)
+    manager.start()
+    manager.wait_ready("usual")
+    assert manager.stop() == 0
+    manager.start()
+    manager.wait_calm()
+    prewarm = manager.status()["prewarm"]
+    assert prewarm["last_hour"] == 1
+    assert manager.steps().count("load usual") == 1  # a second one may come in a minute
+
+
+def test_who_was_asked_to_go_is_not_there_again_after_a_restart(begin: Callable[..., Manager]) -> None:
+    manager = begin(pace=0.5)
+    models = three(manager)
+    models["b"] = manager.fake("b") | {"residency": "warm"}
+    manager.write(models, memory=100)
+    manager.start()
+    manager.wait_ready("usual", "b")
+    assert manager.cli("evict", "usual").returncode == manager.cli("evict", "b").returncode == 0
+    before = manager.steps()
+    assert manager.stop() == 0
+    manager.start()
+    manager.wait_calm()
+    assert {m["name"]: m["verdict"]["reason"] for m in manager.status()["models"]} == {
+        "usual": "Dismissed",
+        "b": "Dismissed",
+        "c": "NotWanted",
+    }
+    assert manager.ask("b").status_code == 200
+    manager.wait_calm()
+    assert manager.steps()[len(before) :] == ["load b", "loaded b"]
+
+
+def test_a_stop_is_why_a_load_is_broken_off(begin: Callable[..., Manager], tmp_path: Path) -> None:
+    manager = begin()
+    manager.write(three(manager, "--load-until", str(tmp_path / "never")), memory=100)
+    manager.start()
+    manager.wait_log("load", model="usual", reason="Prewarm")
+    assert manager.stop() == 0
+    assert manager.wait_log("given up", model="usual")["why"] == "reconcile is stopping"
+
+
 def test_whoever_asks_for_what_is_loaded_in_advance_has_it_finished(
     begin: Callable[..., Manager], tmp_path: Path
 ) -> None:

@@ -271,6 +271,53 @@ async def test_loads_are_written_with_who_waited(
     assert (record.reason, record.peak) == ("Demanded", None)
 
 
+async def load(run: Run, reason: Reason, outcome: str = "ready") -> None:
+    """A load that is begun now and takes two seconds."""
+    step = Load("chat", "d1", 1, reason)
+    run.history.begun(step, run.clock.now)
+    run.clock.now += 2.0
+    run.history.loaded(step, outcome, Outcome(Ready(), 2.0))
+    await run.turn()
+
+
+async def test_loads_in_advance_count_over_a_restart_for_an_hour(store: AsyncStore) -> None:
+    run = await Run.begin(store)
+    for reason in (Reason.PREWARM, Reason.DEMANDED, Reason.PREWARM, Reason.PREWARM):
+        await load(run, reason)
+        run.clock.now += 1198.0
+    again = await Run.begin(store, WALL + 4 * 1200.0)
+    # The first was begun 4,800 s ago; the loop's clock begins anew at 100.
+    assert again.history.resumed.prewarmed == pytest.approx((100.0 - 2400.0, 100.0 - 1200.0))
+    back = await Run.begin(store, WALL)  # the wall's clock was set back
+    assert back.history.resumed.prewarmed == pytest.approx((100.0,) * 3)
+
+
+async def test_a_model_that_was_asked_to_go_stays_out_over_restarts(store: AsyncStore) -> None:
+    run = await Run.begin(store)
+    await run.evict(Reason.DISMISSED, rival="")
+    again = await Run.begin(store, WALL + 10_000.0)
+    assert again.history.resumed.dismissed == ("chat",)
+    once_more = await Run.begin(store, WALL + 20_000.0)
+    assert once_more.history.resumed.dismissed == ("chat",)
+
+
+@pytest.mark.parametrize("how", ["asked", "held", "loaded", "evicted for another reason", "called off"])
+async def test_a_model_that_was_wanted_since_does_not_stay_out(store: AsyncStore, how: str) -> None:
+    run = await Run.begin(store)
+    await run.evict(Reason.DISMISSED, rival="", outcome="given-up" if how == "called off" else "gone")
+    run.clock.now += 100.0
+    if how == "asked":
+        await run.ask()
+    elif how == "held":
+        await run.turn(0.0, Demand("chat", wanted=True))
+    elif how == "loaded":
+        await load(run, Reason.WARM)
+    elif how == "evicted for another reason":
+        await run.evict(Reason.SHUTDOWN)
+    again = await Run.begin(store, WALL + 10_000.0)
+    assert again.history.resumed.dismissed == ()
+
+
 class Full(AsyncStore):
     """A store whose disk is full for a while."""
 

@@ -1,0 +1,37 @@
+"""What an earlier run did that still holds: loads in advance that count, and models that are to stay out."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from reconciler.core.prewarms import HOUR
+from reconciler.core.types import Reason
+from reconciler.store import EvictionRecord, Store
+
+#: More loads than anybody can make in an hour, or after one eviction.
+EVERYTHING: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Read out of the store at the start of a run."""
+
+    #: When each load in advance of the last hour was begun, sorted; monotonic seconds.
+    prewarmed: tuple[float, ...] = ()
+    #: Models that a person had asked to go, and nobody asked for since; sorted.
+    dismissed: tuple[str, ...] = ()
+
+
+def resumed(store: Store, wall: float, now: float) -> Resumed:
+    """Return what still holds; `wall` is the wall-clock time of `now`. Blocking. Raises sqlite3.Error."""
+    loads = store.loads(limit=EVERYTHING, since=wall - HOUR)
+    # Of a clock that was set back since, the times lie ahead: as if it were just now.
+    ages = (max(0.0, wall - load.at) for load in loads if load.reason == Reason.PREWARM)
+    gone = (one.model for one in store.last_evictions() if _stays_out(store, one))
+    return Resumed(tuple(sorted(now - age for age in ages)), tuple(sorted(gone)))
+
+
+def _stays_out(store: Store, gone: EvictionRecord) -> bool:
+    if gone.reason != Reason.DISMISSED or gone.wanted_after is not None:
+        return False
+    after = store.loads(gone.model, limit=EVERYTHING, since=gone.at)
+    return not any(load.outcome == "ready" for load in after)
