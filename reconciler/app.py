@@ -172,7 +172,7 @@ async def _main(
         loop.request_stop()
 
     board.request_stop, board.wake, board.forget = stop, loop.wake, loop.forget
-    board.ask = store.ask
+    board.ask, board.write_down = store.ask, loop.write_down
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_signals, stop)

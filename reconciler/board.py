@@ -1,6 +1,6 @@
 """Where loop and gateway meet: the loop publishes snapshots here, the gateway reads them. Neither imports the other."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -131,6 +131,8 @@ class Board:
         self.forget: Callable[[str], None] = lambda model: None
         #: Set by the loop's owner: reads the ledger. None = there is none to read.
         self.ask: Ask | None = None
+        #: Set by the loop's owner: has what came of the use until now written to the ledger.
+        self.write_down: Callable[[], Awaitable[None]] | None = None
         #: No loop turns any more: whoever follows the events has seen the last.
         self.over = False
         self._noted = anyio.Event()

@@ -99,6 +99,7 @@ class Past:
                 _check_known(snapshot, model, lambda: known_models(store))
             return found
 
+        await self._written()
         return await self._answer(read)
 
     async def history(self, request: Request) -> Response:
@@ -112,7 +113,13 @@ class Past:
                 _check_known(snapshot, model, lambda: known_models(store))
             return history(found, since, now)
 
+        await self._written()
         return await self._answer(read)
+
+    async def _written(self) -> None:
+        """Have the requests of the last seconds in the ledger, which are written in batches."""
+        if self.board.write_down is not None:
+            await self.board.write_down()
 
     async def _answer(self, question: "Callable[[Store], Document]") -> Response:
         """Answer with a document; it is written out in the worker thread, too: it may be long."""

@@ -69,6 +69,8 @@ class History:
         self._farewells = Farewells(store, keeper)
         self._tally = Tally(store, keeper)
         self._loads: deque[LoadRecord] = deque(maxlen=UNWRITTEN)
+        #: Held while it is written: what waits is taken out once it is in the file.
+        self._writing = anyio.Lock()
         self._load: _Begun | None = None
         self._seen: Observation | None = None
         #: None while they are read, and what came meanwhile.
@@ -176,8 +178,17 @@ class History:
         self._take()
         await self.write(now, last=True)
 
+    async def flush(self, now: float) -> None:
+        """Write all that is known by now, for somebody asks for it. From any task of the loop's thread."""
+        self._take()
+        await self.write(now, last=True)
+
     async def write(self, now: float, *, last: bool = False) -> None:
         """Write what is new; `last` = also what would be written with the next batch. A full disk stops nothing."""
+        async with self._writing:
+            await self._write(now, last=last)
+
+    async def _write(self, now: float, *, last: bool) -> None:
         while self._loads:
             if not await self._keeper.keep(self._store.add_load(self._loads[0])):
                 break

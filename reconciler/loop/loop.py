@@ -219,6 +219,21 @@ class Loop:
         finally:
             await self._loader.aclose()
 
+    async def write_down(self) -> None:
+        """Write what came of the use until now, for somebody is about to read it. A full disk stops nothing."""
+        if self._tasks is None or self._halted:
+            return  # the last thing a loop does is to write all of it
+        written = anyio.Event()
+        # In a task of the loop: whoever asks may leave in the middle of it, and rows would be written twice.
+        self._tasks.start_soon(self._write_down, written)
+        await written.wait()
+
+    async def _write_down(self, written: anyio.Event) -> None:
+        try:
+            await self._history.flush(self._clock())
+        finally:
+            written.set()
+
     async def _start(self) -> None:
         await self._ledger.load()
         await self._history.start(self._clock())

@@ -52,7 +52,7 @@ class Tally:
             counts, self._buckets = self._buckets, {}
             made = [_bucket(key, counted) for key, counted in sorted(counts.items())]
             if not await self._keeper.keep(self._store.bump_arrivals(made)):
-                self._buckets = counts
+                self._take_back(counts)
         while self._ended:
             batch = tuple(islice(self._ended, BATCH))
             # Made in the worker thread, where it delays no request.
@@ -66,6 +66,13 @@ class Tally:
         """Return when there is something to write after this turn, by the loop's clock; None = there is nothing."""
         due = self._written + PACE
         return due if (self._ended or self._buckets) and due > now else None
+
+    def _take_back(self, counts: dict[tuple[int, str], list[float]]) -> None:
+        """Keep what could not be written, beside what came meanwhile."""
+        came, self._buckets = self._buckets, counts
+        for key, counted in came.items():
+            before = counts.get(key, [0, 0, 0.0])
+            counts[key] = [old + new for old, new in zip(before, counted, strict=True)]
 
     def _bucket(self, model: str, at: float) -> list[float]:
         key = int(at // BUCKET_SECONDS) * BUCKET_SECONDS, model

@@ -86,6 +86,19 @@ def test_what_happens_is_seen_at_once_and_afterwards(manager: Manager, tmp_path:
     assert len(shown) == 2
 
 
+def test_a_request_is_in_the_history_as_soon_as_it_is_answered(manager: Manager, tmp_path: Path) -> None:
+    manager.write({"alpha": manager.fake("alpha")})
+    manager.start()
+    export = tmp_path / "own.csv"
+    for count in range(1, 6):  # far more often than batches are written
+        assert manager.ask("alpha").status_code == 200
+        assert history(manager, "alpha")["arrivals"]["requests"] == count
+        assert manager.cli("history", "--export", str(export), "--force").returncode == 0
+        assert len(read_trace(export)) == count
+    row = export.read_text("utf-8").splitlines()[1].split(",")
+    assert row[2:4] == ["1", "3"], "the tokens that the engine told"
+
+
 def test_following_ends_with_ctrl_c_and_a_killed_loop_is_missed(manager: Manager) -> None:
     manager.write({"alpha": manager.fake("alpha")})
     manager.start()

@@ -229,8 +229,15 @@ async def test_requests_are_written_in_batches_not_one_by_one(store: AsyncStore)
     assert len(await store.ask(lambda s: s.requests())) == 3
     assert [(b.model, b.requests) for b in await store.ask(lambda s: s.arrivals())] == [("chat", 3)]
     await run.ask()
+    async with anyio.create_task_group() as tasks:  # two who ask, and a turn: each row is written once
+        tasks.start_soon(run.history.flush, run.clock.now)
+        tasks.start_soon(run.history.flush, run.clock.now)
+        tasks.start_soon(run.turn)
+    assert len(await store.ask(lambda s: s.requests())) == 4, "who asks for it sees all of it"
+    assert [(b.model, b.requests) for b in await store.ask(lambda s: s.arrivals())] == [("chat", 4)]
+    await run.ask()
     await run.history.close(run.clock.now)
-    assert len(await store.ask(lambda s: s.requests())) == 4, "nothing is lost at the end"
+    assert len(await store.ask(lambda s: s.requests())) == 5, "nothing is lost at the end"
 
 
 async def test_cold_seconds_are_counted_in_the_bucket_of_the_arrival(store: AsyncStore) -> None:

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from reconciler.leases import Ended
+from reconciler.leases import Arrival, Ended
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.tally import BATCH, Tally
 from reconciler.store import AsyncStore, StoreError
@@ -18,6 +18,22 @@ COUNT = 2 * BATCH + BATCH // 2
 
 def requests() -> list[Ended]:
     return [Ended("chat", "desk", at, 0.0, 0.0, at + 0.5, "ok") for at in map(float, range(COUNT))]
+
+
+async def test_what_comes_while_a_write_fails_is_counted_too(tmp_path: Path) -> None:
+    store = await AsyncStore.open(tmp_path / "ledger.db")
+    tally = Tally(store, Keeper())
+
+    async def full(batch: object) -> None:
+        tally.add([Arrival("chat", 4.0), Arrival("coder", 5.0)], [], lambda at: at + WALL)
+        raise StoreError("the disk is full")
+
+    tally.add([Arrival("chat", 1.0)], [], lambda at: at + WALL)
+    with patch.object(store, "bump_arrivals", full):
+        await tally.write(lambda at: at + WALL, 100.0)
+    await tally.write(lambda at: at + WALL, 200.0)
+    found = await store.ask(lambda s: s.arrivals())
+    assert [(b.model, b.requests) for b in found] == [("chat", 2), ("coder", 1)]
 
 
 @pytest.mark.parametrize("failing", [None, 0, 1, 2])
