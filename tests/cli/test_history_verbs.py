@@ -16,6 +16,7 @@ from history_samples import DAY, EVENTS, NOW, REQUESTS, filled, utc
 from loop_stand_in import StandIn, standing_in
 from reconciler.cli import events as events_verb
 from reconciler.cli import main
+from reconciler.cli import since as since_module
 from reconciler.cli.event_feed import follow
 from reconciler.cli.output import UsageError
 from reconciler.cli.since import since_time
@@ -28,7 +29,8 @@ Said = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def clocks_of_utc() -> Iterator[None]:
+def clocks_of_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(since_module, "now", lambda: NOW)
     with utc():
         yield
 
@@ -101,6 +103,12 @@ def test_more_events_than_a_page(tmp_path: Path, capsys: Said, monkeypatch: pyte
             '--since "soon" is no time: write how long ago, like 90m, 24h or 7d',
         ),
         (["events", "--since", "-5m"], 64, "--since"),
+        (
+            ["events", "--since", "9999-12-31"],
+            64,
+            '--since "9999-12-31" is still to come: it is 2026-11-30 09:00 now; name a time before that',
+        ),
+        (["history", "--since", "2026-11-30T09:00:01"], 64, "is still to come"),
         (["events", "-n", "0"], 64, "--limit must be from 1 to 20000, not 0"),
         (["events", "-f", "-n", "1001"], 64, "--limit must be from 1 to 1000 with --follow"),
         (["events", "-f"], 1, "whose events could be followed"),
