@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from reconciler.core.memory import Memory
-from reconciler.core.types import Manifest, ModelSpec, Policy, Prewarm, Reason, Residency
+from reconciler.core.memory import Estimate, Memory
+from reconciler.core.types import Manifest, ModelSpec, Policy, Preflight, Prewarm, Reason, Residency
 from reconciler.render.simulate_shapes import SimulateDocument, TraceDocument, UnknownDocument
 from reconciler.simulate.layout import Layout, Speed
 from reconciler.simulate.report import Run, report
@@ -14,16 +14,26 @@ HOUR = 3600.0
 SIZES: dict[str, int | None] = {"chat": 40 * GIB, "coder": 22 * GIB, "embed": GIB}
 MODELS = (
     ModelSpec("chat", "d1"),
-    ModelSpec("coder", "d2"),
-    ModelSpec("embed", "d3", residency=Residency.PINNED),
+    ModelSpec("coder", "d2", steady=22 * GIB),
+    ModelSpec("embed", "d3", steady=GIB, residency=Residency.PINNED),
+)
+#: What the files say of chat: 4 GiB of its 40 are the context.
+PREFLIGHTS = (
+    Preflight(
+        "chat",
+        steady=40 * GIB,
+        parts=Estimate(weights=35 * GIB, context=4 * GIB, compute=GIB),
+        context_tokens=65536,
+    ),
 )
 MEMORY = Memory(total=64 * GIB, available=64 * GIB)
 
 
 def layout(name: str, policy: Policy = Policy.LRU, prewarm: Prewarm = Prewarm.OFF) -> Layout:
     """Return three models on 60 GiB: chat and coder do not fit together."""
-    manifest = Manifest(MODELS, policy=policy, prewarm=prewarm)
-    return Layout(name, manifest, MEMORY, {model.name: Speed(load=10) for model in MODELS})
+    manifest = Manifest(MODELS, policy=policy, prewarm=prewarm, reserve=4 * GIB)
+    speeds = {model.name: Speed(load=10) for model in MODELS}
+    return Layout(name, manifest, MEMORY, speeds, PREFLIGHTS)
 
 
 def _actions(begin: float, swaps: int, every: float) -> tuple[Action, ...]:

@@ -11,14 +11,13 @@ import pytest
 
 import simulate_samples as samples
 from golden_files import assert_golden
-from reconciler.core.types import Manifest, Reason
+from reconciler.core.types import Reason
 from reconciler.render import simulate_text as text
 from reconciler.render.schemas import simulate_schema
 from reconciler.render.simulate_shapes import SimulateDocument, UnknownDocument
 from reconciler.render.simulate_tables import NAMED_CLIENTS
 from reconciler.simulate.report import Run, report
 from reconciler.simulate.result import Action, Result, Waits
-from reconciler.simulate.rivals import rivals
 from reconciler.simulate.scene import decisions
 
 LONG = "an-organisation/with-a-rather-long-name-for-its-model-Q4_K_M"
@@ -126,37 +125,6 @@ def test_more_clients_than_are_named_are_counted() -> None:
     ).split("\n")
     assert next(line for line in said if "5 more" in line).split() == ["5", "more", "15", "10.0", "s"]
     assert sum(line.startswith("client-") for line in said) == NAMED_CLIENTS
-
-
-@pytest.mark.parametrize(
-    ("budget", "wanted_after", "swaps", "short"),
-    [
-        (60 * samples.GIB, 48.0, 4, 3 * samples.GIB),
-        (63 * samples.GIB, 48.0, 4, None),  # both fit beside the pinned one
-        (62 * samples.GIB, 48.0, 4, samples.GIB),  # they fit, but not beside it
-        (60 * samples.GIB, 601.0, 4, None),  # not at once
-        (60 * samples.GIB, None, 4, None),
-        (60 * samples.GIB, 48.0, 2, None),  # may be chance
-    ],
-)
-def test_only_those_that_never_fit_and_are_used_at_once_are_rivals(
-    budget: int, wanted_after: float | None, swaps: int, short: int | None
-) -> None:
-    names = ("chat", "coder") * swaps
-    actions = tuple(
-        Action("evict", names[n], Reason.MAKE_ROOM, n * 50.0, n * 50.0 + 2, names[n + 1], wanted_after)
-        for n in range(swaps)
-    )
-    result = replace(samples.result(), budget=budget, actions=actions)
-    found = rivals(Manifest(samples.MODELS), result)
-    assert [(r.models, r.swaps, r.short) for r in found] == (
-        [(("chat", "coder"), swaps, short)] if short else []
-    )
-
-
-def test_a_pair_of_which_a_size_is_unknown_is_no_advice() -> None:
-    result = replace(samples.result(), sizes={**samples.SIZES, "coder": None})
-    assert rivals(Manifest(samples.MODELS), result) == ()
 
 
 def test_names_that_no_model_has_are_said_with_what_was_meant() -> None:

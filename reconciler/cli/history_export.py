@@ -16,6 +16,7 @@ def export_requests(requests: Iterable[dict[str, Any]], path: Path, *, force: bo
 
     Raises CliError if there are none, if the file is there already and not to be written over, or cannot be written.
     """
+    from reconciler.core.words import counted
     from reconciler.simulate.trace_history import trace_of_requests
     from reconciler.store import RequestRecord
 
@@ -32,7 +33,8 @@ def export_requests(requests: Iterable[dict[str, Any]], path: Path, *, force: bo
         raise CliError(f"{path} cannot be written: {error.strerror or error}") from error
     days = (trace.at[-1] - trace.at[0]) / 86400
     note(
-        f"{len(trace)} requests of {days:.1f} days, of {len(trace.models)} models and {len(trace.clients)} clients"
+        f"{counted(len(trace), 'request')} of {days:.1f} days, of {counted(len(trace.models), 'model')}"
+        f" and {counted(len(trace.clients), 'client')}"
     )
 
 

@@ -1,6 +1,5 @@
 """`reconcile simulate TRACE`: what a manifest would have made of requests that came, without loading a model."""
 
-import json as json_library
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import Parameter
 
 from reconciler.cli import options
-from reconciler.cli.output import OK, CliError, UsageError, colour, note, say, say_json
+from reconciler.cli.output import FAILURE, OK, CliError, colour, note, say, say_json
 
 if TYPE_CHECKING:
     from reconciler.cli.simulate_progress import Bar
@@ -104,14 +103,14 @@ def simulate(
     eviction at a time, and how long each takes: how long people would have waited, and what for. With several
     manifests, policies or ways of loading in advance every combination is run and shown beside the first.
     """
-    from reconciler.cli import simulate_runs, simulate_trace
+    from reconciler.cli import simulate_files, simulate_runs, simulate_trace
     from reconciler.cli.simulate_progress import Bar
     from reconciler.core.types import Policy, Prewarm
     from reconciler.render.simulate_text import simulate_json, simulate_text, unknown_lines
     from reconciler.simulate.report import report
     from reconciler.store.paths import state_dir as resolve
 
-    _check_outputs(picture, actions)
+    simulate_files.check(picture, actions)
     here = simulate_runs.known(resolve(state_dir, create=False))
     with Bar() as bar:
         requests = simulate_trace.read(trace, here.past, bar.about(f"reading {trace}"))
@@ -122,45 +121,46 @@ def simulate(
             note(f"note: {line}")
         cases = simulate_runs.variants(bases, [Policy(p) for p in policy], [Prewarm(p) for p in prewarm])
         runs = _run(cases, requests, bar)
-    _write(picture, actions, runs)
+    failed = simulate_files.write(picture, actions, [run.result for run in runs])
     document = simulate_json(report(told, str(machine) if machine else None, runs, clients=clients))
     if json:
         say_json(document)
     else:
         say(simulate_text(document, colour=colour(), width=_width()))
-    return OK
+    if failed:
+        # What a long simulation has found is not lost for a file that could not be written.
+        raise CliError(failed)
+    return FAILURE if any(run["not_loaded"] for run in document["runs"]) else OK
 
 
 def _default() -> tuple[Path, ...]:
     from reconciler.cli.run import DEFAULT_PATH
 
+    if not DEFAULT_PATH.exists():
+        raise CliError(
+            f"there is no directory {DEFAULT_PATH} here: say which manifest to simulate, with --manifest PATH"
+        )
     return (DEFAULT_PATH,)
 
 
-def _check_outputs(picture: Path | None, actions: Path | None) -> None:
-    """Raise before a long simulation what could not be written after it."""
-    if picture is not None and picture.suffix.lower() != ".svg":
-        raise UsageError(
-            f"--picture draws SVG, so the file is to be called NAME.svg, not {picture.name}; browsers show it,"
-            " and print it or save it as other formats"
-        )
-    for path, option in ((picture, "--picture"), (actions, "--actions")):
-        if path is not None and not path.parent.is_dir():
-            raise CliError(f"{option}: there is no directory {path.parent}")
-        if path is not None and path.is_dir():
-            raise CliError(f"{option}: {path} is a directory")
-
-
 def _unknown(trace: "Trace", bases: "Sequence[Case]") -> "tuple[UnknownDocument, ...]":
-    """Return the names that no manifest has; those that only some lack are said, with the manifest."""
+    """Return the names that no manifest has; those that only some lack are said, with the manifest.
+
+    Raises CliError with every manifest that has none of the names.
+    """
     from reconciler.cli import simulate_trace
     from reconciler.render import one_line
 
     asked = simulate_trace.counts(trace)
-    missing = []
+    missing, strangers = [], []
     for case in bases:
         names = [spec.name for spec in case.layout.manifest.models]
-        missing.append(simulate_trace.unknown_in(asked, case.manifest, names, case.layout.routes))
+        try:
+            missing.append(simulate_trace.unknown_in(asked, case.manifest, names, case.layout.routes))
+        except CliError as error:
+            strangers.append(str(error))
+    if strangers:
+        raise CliError("\n       ".join(strangers))
     everywhere = set.intersection(*({u.name for u in found} for found in missing))
     for case, found in zip(bases, missing, strict=True):
         if some := [one_line(u.name) for u in found if u.name not in everywhere]:
@@ -176,20 +176,6 @@ def _run(cases: "Sequence[Case]", trace: "Trace", bar: "Bar") -> "list[Run]":
         Run(case.manifest, case.layout, run(case.layout, trace, progress=bar.about(case.layout.name)))
         for case in cases
     ]
-
-
-def _write(picture: Path | None, actions: Path | None, runs: "Sequence[Run]") -> None:
-    from reconciler.render.simulate_picture import picture as drawn
-    from reconciler.simulate.scene import decisions, panels
-
-    results = [run.result for run in runs]
-    if picture is not None:
-        picture.write_text(drawn(panels(results)), encoding="utf-8")
-    if actions is not None:
-        with actions.open("w", encoding="utf-8") as file:
-            file.writelines(
-                json_library.dumps(line, ensure_ascii=False) + "\n" for line in decisions(results)
-            )
 
 
 def _width() -> int:

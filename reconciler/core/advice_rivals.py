@@ -47,6 +47,18 @@ def rivals(manifest: Manifest, world: World, now: float, *, waiting: bool = Fals
     return tuple(_rivalry(case, names, rows) for names in ordered[:MOST])
 
 
+def rivalry(manifest: Manifest, world: World, now: float, names: Names) -> Rivalry | None:
+    """Return what models lack that cannot stand together, each of which could alone, and what would let them.
+
+    None = they can stand together, or one of them never stands at all, is pinned, or has a size that nobody knows.
+    """
+    case = Case(manifest, world, now)
+    rows = {r.name: r for r in compare(manifest, world, now).rows if r.size is not None and not r.pinned}
+    if not all(name in rows for name in names) or not _never(case, names):
+        return None
+    return _rivalry(case, names, rows)
+
+
 def _apart(case: Case, group: Names, turns: Mapping[Names, int]) -> Iterator[Names]:
     """Yield the pairs of a group that went for each other and cannot stand together, else the fewest that cannot."""
     group = group[:GROUP]

@@ -40,7 +40,7 @@ def advice_json(snapshot: "Snapshot", now: float, model: str) -> dict[str, Any]:
             fits=found.fits,
             goes=tuple(_going(step) for step in found.goes),
             changes=_changes(found.changes),
-            rivalries=tuple(_rivalry(r) for r in found.rivalries),
+            rivalries=tuple(rivalry_document(r) for r in found.rivalries),
         )
     )
 
@@ -108,7 +108,8 @@ def _changes(changes: Iterable[Change]) -> tuple[ChangeDocument, ...]:
     )
 
 
-def _rivalry(rivalry: Rivalry) -> RivalryDocument:
+def rivalry_document(rivalry: Rivalry) -> RivalryDocument:
+    """Return what models lack that cannot stand together, as a document."""
     return RivalryDocument(
         models=rivalry.models,
         short=rivalry.short,

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from reconciler.render.shapes import Document
+from reconciler.render.advice_shapes import ChangeDocument
+from reconciler.render.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class WaitsDocument(Document):
     refused: dict[str, int]
     """Why, and how many."""
     cold: int
-    """Requests that came while their model took none."""
+    """Requests that came while their model took none. One that can never be loaded is no part of it."""
     cold_share: float
     """The same as a share of all requests."""
     cold_seconds: float
@@ -135,7 +136,28 @@ class RivalsDocument(Document):
     swaps: int
     """How often one gave way to the other and was wanted again within ten minutes."""
     short: int
-    """Bytes that are lacking beside the pinned models: so much less context, or so much more memory, would fit both."""
+    """Bytes that are lacking beside the pinned models."""
+    changes: tuple[ChangeDocument, ...]
+    """Each of these alone would let them stand together, what asks least of people first; each was tried."""
+    together: tuple[ChangeDocument, ...]
+    """Less context of both, which only together is enough; where that of one alone is not."""
+    text: str
+    """For people."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotLoadedDocument(Document):
+    """A model that was asked for, or is pinned, and was never loaded: it could not be."""
+
+    model: str
+    requests: int
+    """Requests for it; none of them was served."""
+    reason: str
+    """As in a plan: NotStartable, SizeUnknown, MemoryUnknown, NeverFits, InsufficientMemory."""
+    detail: str
+    """The same for people."""
+    fix: str | None
+    """What would have it loaded, for people; null = nothing that was tried, or `detail` says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +187,7 @@ class RunDocument(Document):
     """First and last second of the simulated time, which ends when the last request is done."""
     ended: float
     budget: int
-    """Bytes that models could hold together."""
+    """Bytes that models could hold together, beside what else is in memory."""
     held_mean: float
     held_most: int
     waits: WaitsDocument
@@ -177,6 +199,8 @@ class RunDocument(Document):
     """Share of the time in which something was being loaded or evicted; there is one such action at a time."""
     evictions: dict[str, int]
     """By reason."""
+    not_loaded: tuple[NotLoadedDocument, ...]
+    """The command exits with 1 if there is any."""
     regrets: int
     """Evictions whose model was wanted again within a minute."""
     prewarms: PrewarmsDocument

@@ -20,6 +20,14 @@ NAMED_CLIENTS: Final = 30
 #: Stands behind the best of several values, and of no more than that: the output may have no colours.
 BEST: Final = "*"
 _RATIO: Final = len("0.92*")
+#: The figures of many runs, and their columns.
+_MANY: Final = {
+    "cold wait": "COLD WAIT",
+    "wait, 95 %": "WAIT 95 %",
+    "wait, longest": "LONGEST",
+    "loads": "LOADS",
+    "regrets": "REGRETS",
+}
 
 
 def run_table(runs: Sequence[Json]) -> Table:
@@ -34,9 +42,11 @@ def run_table(runs: Sequence[Json]) -> Table:
 def many_runs_table(runs: Sequence[Json]) -> Table:
     """Return the most important figures of any number of runs, a row each."""
     chosen = {figure.label: figure for figure in figures(runs)}
-    labels = ("cold wait", "wait, 95 %", "wait, longest", "loads", "regrets")
-    made = _table("RUN", "COLD WAIT", "WAIT 95 %", "LONGEST", "LOADS", "REGRETS")
-    columns = [_cells(chosen[label], runs) for label in labels]
+    lost = [sum(run["waits"]["refused"].values()) for run in runs]
+    # A run that refuses everybody has nobody wait: the figures after it mean nothing without this one.
+    made = _table("RUN", *(["REFUSED"] if any(lost) else []), *_MANY.values())
+    columns = [_plain(*map(whole, lost))] if any(lost) else []
+    columns += [_cells(chosen[label], runs) for label in _MANY]
     for number, run in enumerate(runs):
         made.add_row(Text(one_line(run["name"])), *(column[number] for column in columns))
     return made

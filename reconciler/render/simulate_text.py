@@ -10,7 +10,7 @@ from reconciler.render.paint import one_line, painter
 from reconciler.render.plan_document import as_json
 from reconciler.render.simulate_origins import origin_lines
 from reconciler.render.simulate_shapes import SimulateDocument, UnknownDocument
-from reconciler.render.units import size, span
+from reconciler.render.units import span
 
 Json = Mapping[str, Any]
 
@@ -31,8 +31,10 @@ def simulate_text(simulation: Json, *, colour: bool = False, width: int = WIDTH)
     paint = painter(colour)
     runs = simulation["runs"]
     lines = [paint(line, "bold") if not n else line for n, line in enumerate(_head(simulation, width))]
-    for table in _tables(runs):
-        lines += ["", *tables.as_lines(table, width, colour)]
+    if barred := list(_not_loaded(runs, width)):
+        lines += ["", *barred]
+    for head, table in _tables(runs):
+        lines += ["", *([paint(head, "bold")] if head else []), *tables.as_lines(table, width, colour)]
     advice = list(_advice(runs, width))
     return "\n".join([*lines, *([""] if advice else []), *advice])
 
@@ -83,18 +85,38 @@ def _head(simulation: Json, width: int) -> Iterator[str]:
         yield from _wrap(line, width)
 
 
-def _tables(runs: list[Json]) -> Iterator[Any]:
+def _tables(runs: list[Json]) -> Iterator[tuple[str, Any]]:
+    """Yield the tables, each with the line that stands above it, "" = none."""
     if len(runs) > tables.SIDE_BY_SIDE:
-        yield tables.many_runs_table(runs)
+        yield "", tables.many_runs_table(runs)
     else:
-        yield tables.run_table(runs)
+        yield "", tables.run_table(runs)
     if len(runs) == 1 and runs[0]["models"]:
-        yield tables.model_table(runs[0])
+        yield "", tables.model_table(runs[0])
     elif 1 < len(runs) <= tables.SIDE_BY_SIDE:
-        yield tables.models_by_run_table(runs)
+        yield "", tables.models_by_run_table(runs)
     for run in runs:
         if run["clients"]:
-            yield tables.client_table(run)
+            yield f"clients with {one_line(run['name'])}" if len(runs) > 1 else "", tables.client_table(run)
+
+
+def _not_loaded(runs: Sequence[Json], width: int) -> Iterator[str]:
+    """Yield what could never be loaded, why, and what would help; each once, with the runs it is true of."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for barred in run["not_loaded"]:
+            found.setdefault(_barred(barred), []).append(one_line(run["name"]))
+    for text, names in found.items():
+        where = "" if len(names) == len(runs) else f"with {', '.join(names)}: "
+        yield from _wrap(f"{where}{text}", width)
+
+
+def _barred(barred: Json) -> str:
+    count = barred["requests"]
+    lost = f"{_requests(count)} in vain" if count else "it is pinned"
+    fix = f"; {one_line(barred['fix'])}" if barred["fix"] else ""
+    name, detail = one_line(barred["model"]), one_line(barred["detail"])
+    return f"{name} was never loaded ({lost}): {barred['reason']}: {detail}{fix}"
 
 
 def _advice(runs: list[Json], width: int) -> Iterator[str]:
@@ -107,12 +129,10 @@ def _advice(runs: list[Json], width: int) -> Iterator[str]:
                 worst[pair] = (rivals, run)
     ordered = sorted(worst.values(), key=lambda w: (-w[0]["swaps"], w[0]["models"]))
     for rivals, run in ordered[:_NAMED]:
-        one, other = (one_line(name) for name in rivals["models"])
-        where = f" in {one_line(run['name'])}" if len(runs) > 1 else ""
+        where = f" with {one_line(run['name'])}" if len(runs) > 1 else ""
         yield from _wrap(
-            f"{one} and {other} do not fit together and were used at once: one gave way to the other"
-            f" {rivals['swaps']} times{where}, and was wanted again within 10 minutes. {size(rivals['short'])} less"
-            " context, or as much more memory, would fit both; no policy helps them otherwise.",
+            f"{one_line(rivals['text'])}. One gave way to the other {rivals['swaps']} times{where}, and was wanted"
+            " again within 10 minutes: no policy helps them.",
             width,
         )
     if (more := len(ordered) - _NAMED) > 0:

@@ -19,6 +19,8 @@ from reconciler.simulate.trace_tokens import assumed
 PENDING: Final = 0
 SERVED: Final = 1
 UNKNOWN_MODEL: Final = "unknown_model"
+#: Refused since their model can never be loaded: that is no wait for a load.
+BEYOND_WAITING: Final = frozenset({"never_fits", "not_startable", "insufficient_memory"})
 
 
 class Crowd:
@@ -119,7 +121,9 @@ class Crowd:
 
     def _gives_up(self, row: int, page: Page, why: str) -> None:
         self.waited[row] = self._clock.now - self.came[row]
-        if not isnan(self.cold[row]):
+        if why in BEYOND_WAITING:
+            self.cold[row] = nan
+        elif not isnan(self.cold[row]):
             self.cold[row] = self.waited[row]
         self._habits.ended(page.name, self._clock.now)
         self._over(row, why)

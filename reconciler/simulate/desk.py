@@ -30,7 +30,8 @@ class Desk:
             name: book.size(spec, found.get(name), self._entries.get((name, spec.digest)))
             for name, spec in sorted(self._specs.items())
         }
-        self.budget = book.budget(layout.manifest, layout.memory) or 0
+        #: What models can hold together beside all else that is in memory.
+        self.budget = book.capacity(layout.manifest, layout.memory, ()) or 0
         self._running: dict[str, Instance] = {}
         self._displaced: set[str] = set()
         self._seq = 0

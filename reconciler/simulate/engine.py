@@ -8,7 +8,7 @@ from typing import Final, cast
 from reconciler.core import machine, prewarm
 from reconciler.core.habits import Habits
 from reconciler.core.plan import plan
-from reconciler.core.types import Evict, Load, Manifest, Plan, Reason, Residency, World
+from reconciler.core.types import Evict, Load, Manifest, Plan, Reason, Residency, Verdict, World
 from reconciler.leases import Lease, Refusal
 from reconciler.leases.page import Page
 from reconciler.loop.drains import Drains
@@ -28,6 +28,16 @@ from reconciler.simulate.trace import Trace
 Planner = Callable[[Manifest, World, float], Plan]
 #: Events between two reports of how far it is.
 REPORT: Final = 5000
+#: Reasons not to load a model that lie in the manifest and the machine, and not in what else is going on.
+LASTING: Final = frozenset(
+    {
+        Reason.NOT_STARTABLE,
+        Reason.SIZE_UNKNOWN,
+        Reason.MEMORY_UNKNOWN,
+        Reason.NEVER_FITS,
+        Reason.INSUFFICIENT_MEMORY,
+    }
+)
 
 
 def run(
@@ -77,6 +87,8 @@ class Simulation:
         self._look_at, self._not_before = -inf, -inf
         #: What a drain in flight goes on to once its model is idle.
         self._draining: Page | None = None
+        #: What was said last of each model that was not to be loaded, for a reason that lies in how things are.
+        self._barred: dict[str, Verdict] = {}
         #: Models that no waiting will bring, by the last plan: who comes for one need not wait for the slot.
         self._hopeless: dict[str, Refusal] = {}
 
@@ -105,7 +117,7 @@ class Simulation:
             steps += 1
             if progress is not None and steps % REPORT == 0:
                 progress(1.0 - crowd.left / len(self._trace))
-        return tally(self._layout, self._trace, self._crowd, self._desk, self._log)
+        return tally(self._layout, self._trace, self._crowd, self._desk, self._log, self._barred)
 
     def _happens(self) -> None:
         _, _, kind, what = self._clock.pop()
@@ -133,6 +145,7 @@ class Simulation:
             return
         world = self._world(now)
         made = self._planner(self._manifest, world, now)
+        self._barred.update((v.model, v) for v in made.verdicts if v.reason in LASTING)
         refused = refusals(made, self._proved)
         self._hopeless = {model: why for model, why in refused.items() if why.retry_after is None}
         self._refuse(refused)

@@ -10,6 +10,7 @@ from reconciler.render.simulate_shapes import (
     ClientRunDocument,
     FigureDocument,
     ModelRunDocument,
+    NotLoadedDocument,
     PrewarmsDocument,
     RunDocument,
     SimulateDocument,
@@ -17,6 +18,7 @@ from reconciler.render.simulate_shapes import (
     TraceDocument,
     WaitsDocument,
 )
+from reconciler.simulate.adviser import Adviser
 from reconciler.simulate.layout import Layout, Speed
 from reconciler.simulate.result import Action, Result, Waits
 from reconciler.simulate.rivals import rivals
@@ -37,14 +39,16 @@ def report(
 ) -> SimulateDocument:
     """Return the document of all runs; the first is what the others are compared with. `clients`: name them too."""
     base = runs[0].result
+    # Neither the policy nor what is loaded in advance changes what fits together.
+    advisers = {run.manifest: Adviser(run.layout, described=machine is not None) for run in runs}
     made = tuple(
-        _run(run, clients, against=_against(run.result, base) if number else None)
+        _run(run, clients, advisers[run.manifest], _against(run.result, base) if number else None)
         for number, run in enumerate(runs)
     )
     return SimulateDocument(trace, machine, made)
 
 
-def _run(run: Run, clients: bool, against: AgainstDocument | None) -> RunDocument:
+def _run(run: Run, clients: bool, adviser: Adviser, against: AgainstDocument | None) -> RunDocument:
     result, manifest = run.result, run.layout.manifest
     evictions = Counter(a.reason.value for a in result.actions if a.kind == "evict" and not a.aborted)
     acted = result.load_seconds + result.evict_seconds
@@ -64,9 +68,10 @@ def _run(run: Run, clients: bool, against: AgainstDocument | None) -> RunDocumen
         evict_seconds=result.evict_seconds,
         slot_share=_share(acted, result.ended - result.began),
         evictions=dict(sorted(evictions.items())),
+        not_loaded=_not_loaded(result, adviser),
         regrets=result.regrets,
         prewarms=_prewarms(result.actions),
-        rivals=rivals(manifest, result),
+        rivals=rivals(adviser, result),
         models=tuple(_model(name, result, run.layout.speeds.get(name)) for name in sorted(result.sizes)),
         clients=_clients(result.clients) if clients else None,
         against=against,
@@ -87,6 +92,21 @@ def _waits(waits: Waits) -> WaitsDocument:
         longest=waits.longest,
         busy_seconds=waits.busy_seconds,
     )
+
+
+def _not_loaded(result: Result, adviser: Adviser) -> tuple[NotLoadedDocument, ...]:
+    """Return the models that could never be loaded, those that most were asked for first."""
+    found = (
+        NotLoadedDocument(
+            model=name,
+            requests=result.models.get(name, Waits()).requests,
+            reason=verdict.reason.value,
+            detail=verdict.detail,
+            fix=adviser.fix(verdict),
+        )
+        for name, verdict in result.barred.items()
+    )
+    return tuple(sorted(found, key=lambda n: (-n.requests, n.model)))
 
 
 def _prewarms(actions: Sequence[Action]) -> PrewarmsDocument:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reconciler.core.regrets import rued
-from reconciler.core.types import Reason
+from reconciler.core.types import Reason, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class Waits:
     served: int = 0
     #: Refused: by reason ("queue_full", "queue_timeout", "never_fits", "unknown_model", "cut" ...), and how many.
     refused: Mapping[str, int] = field(default_factory=dict)
-    #: Requests that came while their model took none, and the seconds they waited for it together.
+    #: Requests that came while their model took none, and the seconds they waited for it together. Those of models
+    #: that can never be loaded were refused instead, and are not among them.
     cold: int = 0
     cold_seconds: float = 0.0
     #: Seconds from the arrival until a place at the model was granted, of all that were granted one.
@@ -66,7 +67,7 @@ class Result:
     actions: tuple[Action, ...]
     #: When each model was in memory: (from, until) pairs, in order.
     residency: Mapping[str, tuple[tuple[float, float], ...]]
-    #: What models could hold, and held on average over the time; bytes.
+    #: What models could hold beside all else in memory, and held on average over the time; bytes.
     budget: int
     held_mean: float
     held_most: int
@@ -77,6 +78,8 @@ class Result:
     evict_seconds: float
     #: Stretches of time in which requests waited for a model that took none: (from, until, most that waited at once).
     waiting: Mapping[str, tuple[tuple[float, float, int], ...]] = field(default_factory=dict)
+    #: Models that were asked for, or are pinned, and were never loaded, since they never could be: the last verdict.
+    barred: Mapping[str, Verdict] = field(default_factory=dict)
 
     @property
     def loads(self) -> int:

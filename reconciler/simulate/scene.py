@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from reconciler.core.words import counted
 from reconciler.render.simulate_figures import seconds
 from reconciler.render.simulate_scene import Lane, Panel
 from reconciler.simulate.result import Result
@@ -17,9 +18,9 @@ def panels(results: Sequence[Result]) -> list[Panel]:
 def _panel(result: Result, names: Sequence[str]) -> Panel:
     total = result.total
     told = (
-        f"{total.requests} requests, {total.cold} waited for a load, {seconds(total.cold_seconds)} together;"
-        f" wait 95 % {seconds(total.p95)}, longest {seconds(total.longest)}; {result.loads} loads in"
-        f" {seconds(result.load_seconds)}, {result.regrets} regrets"
+        f"{counted(total.requests, 'request')}, {total.cold} waited for a load, {seconds(total.cold_seconds)}"
+        f" together; wait 95 % {seconds(total.p95)}, longest {seconds(total.longest)};"
+        f" {counted(result.loads, 'load')} in {seconds(result.load_seconds)}, {counted(result.regrets, 'regret')}"
     )
     lanes = tuple(_lane(name, result) for name in names)
     return Panel(result.name, told, result.began, result.ended, result.budget, lanes)

@@ -1,9 +1,10 @@
 """From what happened to figures."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from math import isnan
 
+from reconciler.core.types import Residency, Verdict
 from reconciler.simulate.crowd import SERVED, Crowd
 from reconciler.simulate.desk import Desk
 from reconciler.simulate.layout import Layout
@@ -13,8 +14,10 @@ from reconciler.simulate.stretches import stretches
 from reconciler.simulate.trace import Trace
 
 
-def tally(layout: Layout, trace: Trace, crowd: Crowd, desk: Desk, log: Log) -> Result:
-    """Return the figures of a run that is over."""
+def tally(
+    layout: Layout, trace: Trace, crowd: Crowd, desk: Desk, log: Log, barred: Mapping[str, Verdict]
+) -> Result:
+    """Return the figures of a run that is over. `barred` is what was said last of models that were not loaded."""
     began, ended = trace.at[0], max(_last_end(crowd), max((a.ended for a in log.actions), default=0.0))
     desk.close(ended)
     models: dict[str, list[int]] = {}
@@ -43,7 +46,17 @@ def tally(layout: Layout, trace: Trace, crowd: Crowd, desk: Desk, log: Log) -> R
         load_seconds=sum(a.ended - a.began for a in log.actions if a.kind == "load"),
         evict_seconds=sum(a.ended - a.began for a in log.actions if a.kind == "evict"),
         waiting={name: stretches(_colds(crowd, rows)) for name, rows in sorted(models.items())},
+        barred=_barred(layout, models, log, barred),
     )
+
+
+def _barred(
+    layout: Layout, asked: Container[str], log: Log, verdicts: Mapping[str, Verdict]
+) -> dict[str, Verdict]:
+    """Return the models that should have been there at some time and never were."""
+    loaded = {a.model for a in log.actions if a.kind == "load" and not a.aborted}
+    wanted = [m.name for m in layout.manifest.models if m.name in asked or m.residency is Residency.PINNED]
+    return {name: verdicts[name] for name in sorted(wanted) if name in verdicts and name not in loaded}
 
 
 def _colds(crowd: Crowd, rows: Iterable[int]) -> Iterator[tuple[float, float]]:

@@ -75,7 +75,9 @@ def seconds_of(value: object, key: str) -> float:
         return nan
     number = _number(value)
     if number is None or not 0 <= number <= MOST:
-        raise FieldError(f"{key} is {shown(value)}, and must be seconds, 0 or more; leave it empty for none")
+        raise FieldError(
+            f"{key} is {shown(value)}, and must be seconds from 0 to {MOST:,}; leave it empty for none"
+        )
     return number
 
 

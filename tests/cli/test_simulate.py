@@ -196,7 +196,8 @@ def test_our_own_history(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_without_a_description_it_is_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     Path("manifests/desk.yaml").write_text(MANIFEST.replace("40GiB", "4MiB").replace("30GiB", "3MiB"))
-    assert main(["simulate", "trace.csv", "--json", "--state-dir", "state"]) == 0
+    # Where the program of the models is not installed nothing can be loaded.
+    assert main(["simulate", "trace.csv", "--json", "--state-dir", "state"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["machine"] is None
     assert document["runs"][0]["waits"]["refused"].get("unknown_model") == 1

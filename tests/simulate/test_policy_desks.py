@@ -9,6 +9,7 @@ from benchmarks.policy_desks import desk, in_folder
 from examples.traces.catalogue import Kind, machine_text, manifest_text
 from policy_runs import cold_ratio, outcome, result
 from reconciler.core.types import Reason
+from reconciler.simulate.adviser import Adviser
 from reconciler.simulate.result import Result
 from reconciler.simulate.rivals import rivals
 from reconciler.simulate.trace import Trace
@@ -23,7 +24,7 @@ def test_an_agent_that_alternates_between_two_that_exclude_each_other_waits_as_w
     assert 0.9 < cold_ratio(AGENT, variant) <= 1.01
     assert outcome(AGENT, variant).loads <= outcome(AGENT, "plain").loads
     layout, _ = desk(AGENT)
-    pairs = rivals(layout.manifest, result(AGENT, variant))
+    pairs = rivals(Adviser(layout, described=True), result(AGENT, variant))
     assert pairs
     assert pairs[0].models == ("chat-70b", "coder-30b")
 

@@ -14,7 +14,7 @@ from reconciler.simulate.trace_read import read_trace
 from trace_files import HEADER, refused
 
 EXAMPLE = "t,model,prompt_tokens,output_tokens,client,think"
-LENGTH = "and must be seconds, 0 or more; leave it empty for none"
+LENGTH = "and must be seconds from 0 to 1,000,000,000; leave it empty for none"
 WHOLE = "and must be a whole number from 0 to 1,000,000,000"
 COUNT_ON = "count on over midnight (86400 and more), or give each trace a file of its own"
 QUOTES = 'a field with a comma or quotes is written "so"'
@@ -64,12 +64,14 @@ CSV = {
         ],
     ),
     "lengths": (
-        "t,model,think,seconds\n1,a,-1,nan\n2,a,inf,x\n",
+        "t,model,think,seconds\n1,a,-1,nan\n2,a,inf,x\n3,a,1e300,1e10\n",
         [
             f'x:2: think is "-1", {LENGTH}',
             f'x:2: seconds is "nan", {LENGTH}',
             f'x:3: think is "inf", {LENGTH}',
             f'x:3: seconds is "x", {LENGTH}',
+            f'x:4: think is "1e300", {LENGTH}',
+            f'x:4: seconds is "1e10", {LENGTH}',
         ],
     ),
     "ragged": (
