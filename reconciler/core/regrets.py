@@ -100,6 +100,20 @@ _ADVICE: Final = {
 }
 
 
+def circles(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of models that are joined by pairs of one that went and the one that it went for, sorted.
+
+    >>> circles([("b", "a"), ("c", "b"), ("x", "y"), ("z", "")])
+    (('a', 'b', 'c'), ('x', 'y'))
+    """
+    groups: list[set[str]] = []
+    for pair in pairs:
+        if all(pair):
+            joined = set(pair).union(*(g for g in groups if not g.isdisjoint(pair)))
+            groups = [*(g for g in groups if g.isdisjoint(pair)), joined]
+    return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
 def regret(model: str, gone: Iterable[Gone], now: float) -> Regret | None:
     """Return what is to be told of the evictions of a model; None = nothing, or nothing any more."""
     recent = [g for g in gone if g.reason in CHOSEN and g.began > now - WINDOW]

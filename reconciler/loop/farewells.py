@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from reconciler.core.regrets import CHOSEN, WINDOW, Gone, Regret, awaited, regret
+from reconciler.core.regrets import CHOSEN, WINDOW, Gone, Regret, awaited, circles, regret, rued
 from reconciler.core.types import Demand, Evict, Observation, Reason
 from reconciler.loop.keeper import Keeper
 from reconciler.store import AsyncStore, EvictionRecord
@@ -97,6 +97,16 @@ class Farewells:
             )
         found = (regret(model, one, now) for model, one in sorted(gone.items()))
         return tuple(r for r in found if r is not None)
+
+    def circles(self) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of models that went for each other and were wanted again at once."""
+        records = (f.record for f in self._chosen)
+        return circles((r.model, r.for_model) for r in records if rued(Reason(r.reason), r.wanted_after))
+
+    def forgive(self, group: Iterable[str]) -> None:
+        """Tell nothing any more of the evictions of these models for each other."""
+        names = set(group)
+        self._chosen = [f for f in self._chosen if not names >= {f.record.model, f.record.for_model}]
 
     async def write(self) -> None:
         """Write what is not written yet; what cannot be is tried again at the next call."""

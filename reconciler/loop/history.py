@@ -12,7 +12,7 @@ import structlog
 
 from reconciler.core.habits import Habits
 from reconciler.core.regrets import WINDOW, Regret
-from reconciler.core.types import Chance, Evict, Load, Observation, Step
+from reconciler.core.types import Chance, Evict, Load, Manifest, Observation, Step, World
 from reconciler.leases import Arrival, Ended, LeaseBook
 from reconciler.loop.farewells import Farewells
 from reconciler.loop.hands import Outcome
@@ -20,6 +20,7 @@ from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.loop.local_time import LocalTime
+from reconciler.loop.mended import Mended
 from reconciler.loop.replay import REACH, replayed
 from reconciler.loop.resumed import Resumed, resumed
 from reconciler.loop.tally import Tally
@@ -80,6 +81,7 @@ class History:
         self._told: frozenset[str] = frozenset()
         #: Models that are wanted again at once when they go, sorted by name; for the status.
         self.regrets: tuple[Regret, ...] = ()
+        self._mended = Mended()
         #: What an earlier run did that still holds; from `start` on.
         self.resumed = Resumed()
 
@@ -98,6 +100,8 @@ class History:
         else:
             self._farewells.restore(last, recent, wall, now)
             self.regrets = self._farewells.regrets(now)
+            # Whether they could stand together is not on record: if they can now, it was mended meanwhile.
+            self._mended = Mended(self._farewells.circles())
             self._told = frozenset(r.model for r in self.regrets)
         self._wrong.set()
 
@@ -155,6 +159,14 @@ class History:
             self._wrong.set()
         self._take()
         self._farewells.asked(seen.demands, now)
+        self.regrets = self._farewells.regrets(now)
+
+    def mend(self, manifest: Manifest, world: World, now: float) -> None:
+        """Tell nothing any more of models that could not stand in memory together and now can."""
+        if not self.regrets:
+            return
+        for group in self._mended.look(self._farewells.circles(), manifest, world, now):
+            self._farewells.forgive(group)
         self.regrets = self._farewells.regrets(now)
 
     def _take(self) -> int:

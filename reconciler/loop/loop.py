@@ -303,6 +303,7 @@ class Loop:
         manifest = self._outlook.manifest(self._applied.manifest)
         self._sunk = self._floor.look(self._slot.state, manifest, observation) or self._sunk
         world = self._outlook.world(manifest, observation, self._ledger.entries(), now)
+        self._history.mend(manifest, world, now)
         made = plan(manifest, world, now)
         self._crowded = any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts)
         proved = once_ready(manifest, world.ledger)

@@ -79,3 +79,18 @@ def test_models_that_take_turns_are_told_once_and_forgetting_one_keeps_its_histo
     assert manager.ask("chat").status_code == 200
     wait_for(lambda: last_regret(manager, "chat", 4), SOON, "the last eviction of chat to be rued")
     assert [r.at for r in gone(manager, "chat")] == [r.at for r in before]
+
+
+def test_what_is_told_ends_with_the_edit_that_mends_it(manager: Manager) -> None:
+    models: dict[str, dict[str, Any]] = {m: manager.fake(m, size=60) for m in ("chat", "coder")}
+    manager.write(models, memory=100, prewarm="off")
+    manager.start()
+    for _ in range(4):
+        for model in ("chat", "coder"):
+            assert manager.ask(model).status_code == 200
+    manager.wait_condition("EvictedThenWanted", "chat", reason="MakeRoom")
+    manager.write(models, memory=300, prewarm="off")
+    wait_for(lambda: not manager.condition("EvictedThenWanted", "chat"), SOON, "the end of the condition")
+    assert manager.stop() == 0
+    manager.start()  # who starts with what was mended hears nothing of it again
+    wait_for(lambda: not manager.condition("EvictedThenWanted", "chat"), SOON, "no condition")
