@@ -1,6 +1,7 @@
 """Advice as people and programs read it: whole texts as golden files, JSON against its committed schema."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from reconciler.core.advice_types import Change, ChangeKind
 from reconciler.core.advice_words import change_text
 from reconciler.core.machine import Idle
 from reconciler.core.plan import plan
-from reconciler.core.types import MayPreempt, Residency
+from reconciler.core.types import MayPreempt, Policy, Prewarm, Residency
+from reconciler.core.value import RETURNING
 from reconciler.render import (
     advice_document,
     advice_json,
@@ -130,12 +132,17 @@ def test_what_would_go_is_told_where_the_model_would_be_loaded() -> None:
     assert "  room         there is room for it, nobody would go\n" in explained("notes", CALM)
 
 
+BACK = "(16.0 s to load + 4.0 s besides)"
+
+
 def value_line(**worth: Any) -> str:
     from reconciler.render.advice_text import worth_lines
 
     figures = {
         "seconds": 12.0,
-        "return_seconds": 18.0,
+        "return_seconds": 20.0,
+        "load_seconds": 16.0,
+        "decides": True,
         "returns": 0.6,
         "learned": True,
         "soon": 0.64,
@@ -148,21 +155,53 @@ def value_line(**worth: Any) -> str:
 @pytest.mark.parametrize(
     ("worth", "line"),
     [
-        ({}, "value: 12s to spare: 18s to come back, used again within 15 min: about 64 %"),
+        ({}, f"value: 12.0 s = {BACK} x 0.6000; used again within 15 min: about 64 %"),
         (
-            {"soon": 0.001, "seconds": 0.01},
-            "value: nothing to spare: 18s to come back, used again within 15 min: less than 1 %",
+            {"soon": 0.001, "seconds": 0.01, "returns": 0.0005},
+            f"value: 0.0 s = {BACK} x 0.0005; used again within 15 min: less than 1 %",
         ),
-        ({"soon": 0.999}, "value: 12s to spare: 18s to come back, used again within 15 min: more than 99 %"),
-        ({"soon": None}, "value: 12s to spare: 18s to come back; nothing is known yet of when it is used"),
+        ({"soon": 0.999}, f"value: 12.0 s = {BACK} x 0.6000; used again within 15 min: more than 99 %"),
+        (
+            {"soon": None, "returns": None, "seconds": 0.0},
+            f"value: 0.0 s = {BACK} x 0; nothing is known yet of when it is used",
+        ),
         (
             {"learned": False},
-            "value: 12s to spare: 18s to come back, used again within 15 min: about 64 %, by its idle time alone",
+            f"value: 12.0 s = {BACK} x 0.6000; used again within 15 min: about 64 %, by its idle time alone",
         ),
+        ({"decides": False}, ""),
     ],
 )
 def test_worth_in_words(worth: dict[str, Any], line: str) -> None:
     assert value_line(**worth) == line
+
+
+@pytest.mark.parametrize("name", ["chat", "coder", "notes"])
+def test_the_figures_of_a_value_are_those_it_is_made_of(name: str) -> None:
+    line = next(line for line in explained(name).splitlines() if line.startswith("  value"))
+    said, load, besides, chance = map(float, re.findall(r"\d+\.\d+", line)[:4])
+    assert said == pytest.approx((load + besides) * chance, abs=0.1)
+    assert besides == RETURNING
+
+
+@pytest.mark.parametrize(
+    ("policy", "prewarm", "shown"),
+    [
+        (Policy.COST, Prewarm.OFF, {"chat"}),
+        (Policy.COST, Prewarm.FREE, {"chat", "coder"}),
+        (Policy.LRU, Prewarm.OFF, set()),
+        (Policy.LRU, Prewarm.FREE, {"coder"}),
+        (Policy.LRU, Prewarm.FULL, {"chat", "coder"}),
+    ],
+)
+def test_a_value_is_shown_where_it_decides_and_nobody_asks_what_a_pinned_one_is_worth(
+    policy: Policy, prewarm: Prewarm, shown: set[str]
+) -> None:
+    shot = seen()
+    applied = replace(shot.applied, manifest=replace(shot.applied.manifest, policy=policy, prewarm=prewarm))
+    shot = replace(shot, applied=applied)
+    names = ("chat", "coder", "embed")
+    assert {n for n in names if advice_json(shot, NOW, n)["worth"]["decides"]} == shown
 
 
 @pytest.mark.parametrize(

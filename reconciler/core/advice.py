@@ -11,10 +11,10 @@ from reconciler.core.advice_cases import Case, asked, loads
 from reconciler.core.advice_changes import changes
 from reconciler.core.advice_rivals import rivals
 from reconciler.core.advice_types import Advice, Change, Worth
-from reconciler.core.diff import compare
+from reconciler.core.diff import Row, compare
 from reconciler.core.room import Room
-from reconciler.core.types import Evict, Load, Manifest, Outcome, Plan, World
-from reconciler.core.value import value
+from reconciler.core.types import Evict, Load, Manifest, Outcome, Plan, Policy, Prewarm, World
+from reconciler.core.value import load_seconds, value
 
 #: Changes of one model that are tried for a line of the status.
 TRIES: Final = 25
@@ -64,11 +64,22 @@ def worth(case: Case, model: str) -> Worth:
     return Worth(
         seconds=seconds,
         return_seconds=whole,
+        load_seconds=load_seconds(row.entry, row.size or row.charge),
+        decides=_decides(case.manifest, row),
         returns=None if unknown or whole <= 0 else seconds / whole,
         learned=known is not None,
         rank=order.index(model) + 1 if model in order else None,
         of=len(order),
     )
+
+
+def _decides(manifest: Manifest, row: Row) -> bool:
+    """Return whether anything depends on what a model is worth: who makes way, or what is loaded in advance."""
+    if row.pinned:
+        return False
+    if row.instance is None:
+        return manifest.prewarm is not Prewarm.OFF
+    return manifest.policy is Policy.COST or manifest.prewarm is Prewarm.FULL
 
 
 def hints(manifest: Manifest, world: World, made: Plan, now: float, most: int) -> list[tuple[str, Change]]:

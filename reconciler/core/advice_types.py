@@ -59,6 +59,10 @@ class Worth:
     #: Seconds of waiting it is expected to spare: those that it takes to come back, by the chance that it is used.
     seconds: float
     return_seconds: float
+    #: Of the latter those that a load takes; the others are what a return costs besides.
+    load_seconds: float
+    #: Whether anything depends on it: who makes way, or what is loaded in advance.
+    decides: bool
     #: That chance, as in `Chance.returns`; None = nothing is known of its use.
     returns: float | None
     #: Whether it is known from its use, and not taken from how long it has been idle alone.

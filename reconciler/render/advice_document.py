@@ -68,6 +68,8 @@ def _worth(worth: Worth) -> WorthDocument:
     return WorthDocument(
         seconds=worth.seconds,
         return_seconds=worth.return_seconds,
+        load_seconds=worth.load_seconds,
+        decides=worth.decides,
         returns=worth.returns,
         learned=worth.learned,
         soon=soon,

@@ -52,7 +52,11 @@ class WorthDocument(Document):
     seconds: float
     """Seconds of waiting it is expected to spare: `return_seconds` by `returns`."""
     return_seconds: float
-    """Seconds it takes to come back: those to load it, and to make the room for that."""
+    """Seconds it takes to come back: `load_seconds`, and what that costs besides (another model has to go for it)."""
+    load_seconds: float
+    """Seconds to load it, as measured, else worked out from its size."""
+    decides: bool
+    """Anything depends on `seconds`: who makes way (`policy: cost`, `prewarm: full`), or what is loaded in advance."""
     returns: float | None
     """Mean of exp(-t / 900 s) over the time t until its next use: 1 = at once, 0 = never; null = nothing is known."""
     learned: bool

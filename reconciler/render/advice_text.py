@@ -5,21 +5,20 @@ from typing import Any, Final
 
 from reconciler.render.paint import one_line
 from reconciler.render.plan_text import why_text
-from reconciler.render.units import size, span
+from reconciler.render.units import size
 
 Json = Mapping[str, Any]
-#: Seconds for which nobody waits.
-_NOTHING: Final = 0.05
 #: Changes that are told.
 _CHANGES: Final = 8
 
 
 def worth_lines(advice: Json) -> Iterable[tuple[str, str]]:
-    """Yield what a model in memory is worth, and when it would give way, as label and text."""
+    """Yield what a model in memory is worth, if that decides anything, and when it would give way; label and text."""
     worth = advice["worth"]
     if worth is None:
         return
-    yield "value", _value(worth)
+    if worth["decides"]:
+        yield "value", _value(worth)
     if worth["rank"] is not None:
         others = "the only one that may have to give way"
         first = "" if worth["rank"] == 1 else "; 1 goes first"
@@ -37,13 +36,14 @@ def room_lines(advice: Json) -> Iterable[tuple[str, str]]:
 
 
 def _value(worth: Json) -> str:
-    """Return `12s to spare: 18s to come back, used again within 15 min: about 64 %`."""
-    saves = f"{span(worth['seconds'])} to spare" if worth["seconds"] >= _NOTHING else "nothing to spare"
-    back = f"{span(worth['return_seconds'])} to come back"
+    """Return `8.8 s = (11.0 s to load + 4.0 s besides) x 0.5867; used again within 15 min: about 78 %`."""
+    load, besides = worth["load_seconds"], worth["return_seconds"] - worth["load_seconds"]
+    back = f"({load:.1f} s to load + {besides:.1f} s besides)"
     if worth["soon"] is None:
-        return f"{saves}: {back}; nothing is known yet of when it is used"
+        return f"0.0 s = {back} x 0; nothing is known yet of when it is used"
     guess = "" if worth["learned"] else ", by its idle time alone"
-    return f"{saves}: {back}, used again within 15 min: {_percent(worth['soon'])}{guess}"
+    terms = f"{worth['seconds']:.1f} s = {back} x {worth['returns']:.4f}"
+    return f"{terms}; used again within 15 min: {_percent(worth['soon'])}{guess}"
 
 
 def _percent(share: float) -> str:
