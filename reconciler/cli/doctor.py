@@ -116,9 +116,11 @@ def _left_over(directory: Path) -> "tuple[tuple[Survivor, ...], tuple[str, ...],
     if owner is None:
         return (), (), ""
     try:
-        with peek(directory / DATABASE) as store:
+        with peek(directory / DATABASE, whole=True) as store:
             records = store.launches()
-    except (StoreError, sqlite3.Error, OSError) as error:
+    except StoreError as error:
+        return (), (), str(error)
+    except (sqlite3.Error, OSError) as error:
         return (), (), f"the ledger cannot be read: {error}"
     known = {record.launch_id for record in records}
     return survivors(records, owner), tuple(sorted(set(launches_of(owner)) - known)), ""

@@ -20,6 +20,7 @@ from reconciler.cli import since as since_module
 from reconciler.cli.event_feed import follow
 from reconciler.cli.output import UsageError
 from reconciler.cli.since import since_time
+from reconciler.host.owner import owner_of
 from reconciler.render.events_document import EventQuery
 from reconciler.simulate.trace_read import read_trace
 from reconciler.store import Store
@@ -186,6 +187,14 @@ def test_a_damaged_ledger_is_no_empty_one(
         " start `reconcile` will keep it as ledger.db.corrupt-1 and begin a new one\n"
     )
     assert contents(state) == before
+
+
+def test_the_doctor_cannot_tell_what_is_left_over_by_a_damaged_ledger(tmp_path: Path, capsys: Said) -> None:
+    (tmp_path / DATABASE).write_bytes(b"no database" * 1000)
+    owner_of(tmp_path)  # a loop ran here
+    main(["doctor", "--state-dir", str(tmp_path), "--json"])
+    [found] = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["topic"] == "processes"]
+    assert f"the ledger {tmp_path / DATABASE} is damaged" in found["what"]
 
 
 def test_history_shows_all_models_or_one(ledger: Path, capsys: Said) -> None:
