@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from manager import CHAT, Background, Manager, Sampler, chat
+from reconciler.simulate.trace_read import read_trace
 from tiny_gguf import context_bytes_per_token, write_llama
 
 pytest.importorskip("xllamacpp")
@@ -121,3 +122,24 @@ def test_too_many_tokens_are_refused_and_bad_files_evict_nobody(manager: Manager
     assert raw.json()["error"]["n_ctx"] == 256
     assert (raw.status_code, raw.content) == (direct.status_code, direct.content) == (400, raw.content)
     assert manager.ask("good").status_code == 200
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_tokens_that_llama_cpp_tells_are_in_an_export(
+    manager: Manager, tmp_path: Path, streams: bool
+) -> None:
+    manager.write(layout(manager, "alpha"), memory=40)
+    manager.start()
+    told = [
+        manager.ask("alpha").json()["usage"] for _ in range(2)
+    ]  # the second prompt comes out of the cache
+    if streams:  # no usage is asked for: the timings tell the same
+        with httpx.Client(trust_env=False, timeout=60, base_url=manager.url) as client:
+            assert b'"usage"' not in client.post(CHAT, json=chat("alpha", stream=True)).content
+        told.append(told[0])
+    file = tmp_path / "own.csv"
+    assert manager.cli("history", "--export", str(file)).returncode == 0
+    trace = read_trace(file)
+    assert list(trace.prompt_tokens) == [usage["prompt_tokens"] for usage in told]
+    assert list(trace.output_tokens) == [usage["completion_tokens"] for usage in told]
+    assert min(trace.prompt_tokens) > 0
