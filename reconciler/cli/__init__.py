@@ -115,6 +115,7 @@ def make_app() -> "App":
     from reconciler.cli.release import release
     from reconciler.cli.run import run
     from reconciler.cli.schema import schema
+    from reconciler.cli.service import add_service
     from reconciler.cli.simulate import simulate
     from reconciler.cli.status import status
     from reconciler.cli.stop import stop
@@ -156,6 +157,7 @@ def make_app() -> "App":
         # What the library makes of `*command` is `[ARGS...]`, and says nothing of the dashes.
         usage = "reconcile hold [OPTIONS] MODEL [-- COMMAND...]" if verb is hold else None
         app.command(verb, sort_key=place, help_epilogue=_epilogue(verb.__name__), usage=usage)
+    add_service(app, sort_key=len(verbs))
     return app
 
 

@@ -30,6 +30,7 @@ VERBS: Final = (
     "hold",
     "release",
     "stop",
+    "service",
 )
 
 

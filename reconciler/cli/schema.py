@@ -21,6 +21,7 @@ def schema(
             "history",
             "requests",
             "simulate",
+            "service",
         ],
         Parameter(help="Which document it describes."),
     ] = "manifest",

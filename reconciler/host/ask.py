@@ -2,7 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from reconciler.memory.commands import Output
 
@@ -12,11 +13,46 @@ def run_command(argv: Sequence[str], timeout: float) -> Output:
 
     Raises OSError when it cannot be started and TimeoutError (an OSError) when it takes longer; it is ended then.
     """
-    env = {**os.environ, "LC_ALL": "C", "LANG": "C"}
+    said = run_program(argv, timeout)
+    return Output(said.out, said.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a program printed, and its exit status (0 = it says that all went well)."""
+
+    out: str
+    err: str
+    status: int
+
+    @property
+    def complaint(self) -> str:
+        """Return what it says is wrong, on one line."""
+        return " ".join((self.err.strip() or self.out.strip() or f"exit status {self.status}").split())
+
+
+def run_program(
+    argv: Sequence[str], timeout: float, *, env: Mapping[str, str] | None = None, cwd: str | None = None
+) -> Said:
+    """Return all that a program prints. Blocks, for at most `timeout` seconds.
+
+    Without `env` it gets our environment; either way it is to speak English.
+
+    Raises OSError when it cannot be started and TimeoutError (an OSError) when it takes longer; it is ended then.
+    """
+    env = {**(os.environ if env is None else env), "LC_ALL": "C", "LANG": "C"}
     try:
         done = subprocess.run(
-            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, env=env, check=False
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            env=env,
+            cwd=cwd,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"{argv[0]} did not answer within {timeout:g} s") from error
-    return Output(done.stdout.decode("utf-8", "replace"), done.returncode)
+    return Said(
+        done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"), done.returncode
+    )

@@ -16,6 +16,7 @@ from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.doctor_shapes import DoctorDocument
 from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
 from reconciler.render.measure_shapes import MeasureDocument
+from reconciler.render.service_shapes import ServiceDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 from reconciler.render.simulate_shapes import SimulateDocument
 
@@ -75,6 +76,11 @@ def simulate_schema() -> dict[str, Any]:
     return _schema(SimulateDocument, "simulate.v1.json", "A simulation by reconcile")
 
 
+def service_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile service status --json` prints."""
+    return _schema(ServiceDocument, "service.v1.json", "A service of reconcile")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
@@ -87,6 +93,7 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "events": events_schema,
     "requests": requests_schema,
     "history": history_schema,
+    "service": service_schema,
 }
 
 

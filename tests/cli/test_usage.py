@@ -21,7 +21,9 @@ def test_help_texts(verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert main([*filter(None, [verb]), "--help"]) == 0
     text = capsys.readouterr().out
     assert_golden(f"help{'-' + verb if verb else ''}.txt", text)
-    assert ("RECONCILE_API_KEY" in text) is (verb not in ("validate", "schema", "doctor", "simulate"))
+    assert ("RECONCILE_API_KEY" in text) is (
+        verb not in ("validate", "schema", "doctor", "simulate", "service")
+    )
 
 
 def test_python_m_is_the_same_program() -> None:
@@ -30,7 +32,10 @@ def test_python_m_is_the_same_program() -> None:
     assert done.stdout.strip() == reconciler.__version__
 
 
-def test_every_verb_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_is_in_the_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     main(["--help"])
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines() if line.startswith("  ")][: len(VERBS)] == list(
