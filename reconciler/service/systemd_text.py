@@ -58,6 +58,7 @@ def _service(settings: Settings, system: bool) -> list[str]:
         "OOMPolicy=continue",
         f"OOMScoreAdjust={_SYSTEM_OOM if system else _USER_OOM}",
         "LimitNOFILE=1024:524288",
+        "LimitCORE=0:infinity",
         *(["LimitMEMLOCK=infinity"] if system else []),
         "TasksMax=infinity",
         "UMask=0077",

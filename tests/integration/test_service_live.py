@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from manager import SOON, Manager
+from manager import SOON, Manager, Streaming
 from support import wait_for
 
 PROGRAMS = ("/usr/lib/systemd/systemd", "/lib/systemd/systemd")
@@ -70,6 +70,12 @@ class Session:
         return subprocess.run(
             argv, env={**os.environ, **self.env}, capture_output=True, text=True, timeout=SLOW, check=False
         )
+
+    def drop_in(self, lines: str) -> None:
+        """Change the unit as its user would; it is read with the next `daemon-reload`."""
+        folder = self.home / ".config/systemd/user/reconcile.service.d"
+        folder.mkdir(parents=True)
+        (folder / "test.conf").write_text(f"[Service]\n{lines}")
 
     def property(self, name: str, unit: str = "reconcile") -> str:
         """Return what it says of the unit."""
@@ -161,6 +167,43 @@ def test_models_that_a_crash_left_go_with_the_service(session: Session, tmp_path
 
 
 @pytest.mark.timeout(240)
+def test_a_hang_is_noticed_and_an_end_gets_the_time_that_it_says(session: Session, tmp_path: Path) -> None:
+    with Manager(tmp_path / "desk", env=session.env) as manager:
+        manager.write({"chat": manager.fake("chat", "--stream", "40", "--delay", "0.1", residency="warm")})
+        listen = ("--listen", f"127.0.0.1:{manager.gateway_port}")
+        session.drop_in("WatchdogSec=3\nTimeoutStopSec=2\n")
+        service(manager, "install", str(manager.manifests), "--state-dir", str(manager.state_dir), *listen)
+        [model] = manager.wait_ready("chat")
+        main = int(session.property("MainPID"))
+        # A calm loop turns every ten seconds by itself: twice the watchdog's time passes, and nothing happens.
+        stream = Streaming(manager.url, "chat")
+        assert stream.whole() == list(range(40))
+        heard: set[str] = set()
+
+        def beats() -> bool:
+            heard.add(session.property("WatchdogTimestampMonotonic"))
+            return len(heard) > 5
+
+        wait_for(beats, SLOW, "a watchdog that is told five times")
+        assert session.property("NRestarts") == "0"
+
+        os.kill(main, signal.SIGSTOP)
+        wait_for(lambda: session.property("NRestarts") == "1", SLOW, "a start after a hang")
+        wait_for(lambda: session.property("ActiveState") == "active", SLOW, "a service that runs again")
+        assert manager.wait_ready("chat") == [model]
+        shown = json.loads(service(manager, "status", "--json"))
+        assert shown["last_exit"] == "its loop hung and was ended by the watchdog"
+
+        stream = Streaming(manager.url, "chat")
+        began = time.monotonic()
+        session.systemctl("stop", "reconcile")
+        assert time.monotonic() - began > 3, "longer than TimeoutStopSec"
+        assert stream.whole() == list(range(40)), "nothing is cut"
+        shown = json.loads(service(manager, "status", "--json", code=1))
+        assert shown["last_exit"] == "it was asked to stop"
+
+
+@pytest.mark.timeout(240)
 def test_an_end_that_takes_too_long_takes_the_models_along(session: Session, tmp_path: Path) -> None:
     with Manager(tmp_path / "desk", env=session.env) as manager:
         manager.write({"chat": manager.fake("chat", "--stream", "600", "--delay", "0.1", residency="warm")})
@@ -168,12 +211,9 @@ def test_an_end_that_takes_too_long_takes_the_models_along(session: Session, tmp
         service(manager, "install", str(manager.manifests), "--state-dir", str(manager.state_dir), *listen)
         manager.wait_ready("chat")
         # A manager that hangs: it hears no signal but the last. Its own deadline is far, so the unit gets a near one.
-        folder = session.home / ".config/systemd/user/reconcile.service.d"
-        folder.mkdir()
-        (folder / "near.conf").write_text("[Service]\nTimeoutStopSec=1\nKillSignal=SIGCONT\n")
+        session.drop_in("TimeoutStopSec=1\nKillSignal=SIGCONT\n")
         session.systemctl("daemon-reload")
         session.systemctl("stop", "reconcile")
         assert manager.ours() == []
         shown = json.loads(service(manager, "status", "--json", code=1))
         assert shown["last_exit"] == "it took too long to start or to stop and was killed"
-        shutil.rmtree(folder)
