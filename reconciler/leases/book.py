@@ -146,13 +146,16 @@ class LeaseBook:
         if self._scheduler.assign(admissions):
             self._scheduler.dispatch()
 
-    def open(self, endpoint: Endpoint, now: float) -> None:
-        """The model is ready at `endpoint`: clear seal and wish, grant to those who wait, in order of rank."""
+    def open(self, endpoint: Endpoint, now: float, used: float | None = None) -> None:
+        """The model is ready at `endpoint`: clear seal and wish, grant to those who wait, in order of rank.
+
+        `used` is when it was used last, for one that was ready before; None = its idle time begins now.
+        """
         page = self._scheduler.page(endpoint.model)
         if page.endpoint != endpoint:
             _cut_leases(page)
             page.endpoint, page.run = endpoint, page.run + 1
-            page.last_used, page.served, page.answered = now, 0, 0
+            page.last_used, page.served, page.answered = now if used is None else min(used, now), 0, 0
         page.sealed = False
         self._serving(page, now)
 

@@ -9,10 +9,12 @@ import httpx
 import structlog
 
 from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.types import ModelSpec
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import Host, PortOwner, StopError, Survivor
 from reconciler.loop import careful
+from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.store import AsyncStore
@@ -21,6 +23,10 @@ from reconciler.store import AsyncStore
 PROBE_SECONDS = 5.0
 FIRST_SECONDS = 0.5
 GRACE_SECONDS = 5.0
+#: Seconds an adopted model stays at least, however long it was idle: clients that were cut off come back.
+BACK_SECONDS = 10.0
+#: What the last run was doing with a process, as it is told.
+_STAGES = {"stopping": "being stopped", "sleeping": "going to sleep", "waking": "being woken"}
 
 log = structlog.get_logger("reconciler.loop")
 
@@ -32,13 +38,15 @@ async def adopt(
     specs: Mapping[str, LaunchSpec],
     http: httpx.AsyncClient,
     now: float,
+    journal: Journal,
 ) -> list[Launch]:
     """Return the launches of earlier runs that live on, in their order. The others are ended, and forgotten.
 
     They are looked at side by side. One that is silent for a moment is among them, `on_trial`: nobody is sent to it
-    until `tried` has said that it answers, and no other model waits for that. A half-loaded one is ended: nobody
-    knows how far it is. One with other settings than today's lives on until the plan replaces it. Nothing else is
-    touched: what is not recorded is not ours.
+    until `tried` has said that it answers, and no other model waits for that. What was half done is finished: one that
+    was being loaded is ended, for nobody knows how far it is, and so is one that was being stopped. One with other
+    settings than today's lives on until the plan replaces it. Nothing else is touched: what is not recorded is not
+    ours.
     """
     records = await store.launches()
     survivors = await anyio.to_thread.run_sync(host.survivors, records)
@@ -50,26 +58,36 @@ async def adopt(
     stays = [False] * len(launches)
 
     async def look(index: int) -> None:
-        stays[index] = await _stays(host, store, keeper, survivors[index], launches[index], http)
+        stays[index] = await _stays(host, store, keeper, survivors[index], launches[index], http, journal)
 
     async with anyio.create_task_group() as tasks:
         for index in range(len(launches)):
             tasks.start_soon(look, index)
-    await _end_unrecorded(host, [record.launch_id for record in records])
+    await _end_unrecorded(host, [record.launch_id for record in records], journal)
     return [launch for launch, kept in zip(launches, stays, strict=True) if kept]
 
 
-async def tried(launch: Launch, http: httpx.AsyncClient) -> bool:
+def used_before(launch: Launch, model: ModelSpec | None, now: float) -> float | None:
+    """Return when an adopted launch was used last, as its idle time counts; None = not known.
+
+    What an earlier run had left of `idle_ttl` goes on, but nobody is unloaded the moment the manager is back.
+    """
+    if launch.used_at is None or model is None or model.idle_ttl is None:
+        return launch.used_at
+    return min(now, max(launch.used_at, now - max(0.0, model.idle_ttl - BACK_SECONDS)))
+
+
+async def tried(launch: Launch, http: httpx.AsyncClient, journal: Journal) -> bool:
     """Return whether one that is on trial answers after all; if not, it is broken, and the plan ends it."""
     why = await _silence(launch, http, PROBE_SECONDS - FIRST_SECONDS)
     launch.on_trial = False
     if launch.exit is not None or launch.stopping:
         return False
     if why is None:
-        log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port, late=True)
+        await journal.adopted(launch, late=True)
         return True
     why = why or f"it has not answered within {PROBE_SECONDS:g} s"
-    log.warning("ending a leftover", model=launch.model, pids=[launch.process.pid], reason=why)
+    await journal.leftover(launch.model, (launch.process.pid,), why)
     launch.ready, launch.broken = False, True
     return False
 
@@ -81,14 +99,15 @@ async def _stays(
     survivor: Survivor,
     launch: Launch,
     http: httpx.AsyncClient,
+    journal: Journal,
 ) -> bool:
     """Return whether a survivor lives on; one that does not is ended, unless that cannot be done."""
     problem = await _problem(host, survivor, launch, http)
     if problem is None:
         if not launch.on_trial:
-            log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port)
+            await journal.adopted(launch)
         return True
-    log.info("ending a leftover", model=launch.model, pids=survivor.pids, reason=problem)
+    await journal.leftover(launch.model, survivor.pids, problem)
     try:
         await host.stop(survivor.process, launch.id, grace=GRACE_SECONDS)
         await keeper.keep(store.drop_launch(launch.id))
@@ -99,13 +118,13 @@ async def _stays(
     return False
 
 
-async def _end_unrecorded(host: Host, known: list[str]) -> None:
+async def _end_unrecorded(host: Host, known: list[str], journal: Journal) -> None:
     """End what bears our mark and is in no record: the ledger was lost, and nobody knows what it is.
 
     Were it left, it would hold memory that no account shows.
     """
     for launch_id in await anyio.to_thread.run_sync(host.unrecorded, known):
-        log.warning("ending a process of ours that no record knows", launch=launch_id)
+        await journal.unknown_leftover(launch_id)
         try:
             await host.stop(None, launch_id, grace=GRACE_SECONDS)
         except StopError as error:
@@ -124,6 +143,7 @@ def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -
     launch.ready, launch.asleep = record.ready and not record.asleep, record.asleep
     launch.loaded_at, launch.admitted, launch.created = now, record.admitted, record.created
     launch.served_before = launch.served_noted = record.served
+    launch.used_at = None if record.last_used is None else min(record.last_used, now)
     if record.created:  # the monotonic clock of this run says nothing of what was before it
         launch.started_at = now - max(0.0, time.time() - record.created)
     launch.weights, launch.committed_at_ready = record.weights, record.committed_at_ready
@@ -135,7 +155,7 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
     if not survivor.root_is_recorded:
         return "its main process is gone"
     if not launch.ready and not launch.asleep:
-        return "it was being loaded, or was going to sleep, when the last run ended"
+        return f"it was {_STAGES.get(survivor.record.stage, 'being loaded')} when the last run ended"
     proof = await anyio.to_thread.run_sync(host.owns_port, launch.process, launch.id, launch.port)
     if proof.owner is not PortOwner.OURS:
         return proof.message

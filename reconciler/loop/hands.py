@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -70,15 +70,13 @@ class Hands:
             self.progress = progress
             self.changed()
 
-    async def record(self, launch: Launch, *, half: bool = False) -> bool:
+    async def record(self, launch: Launch, stage: str = "") -> bool:
         """Write down how a launch is now, so that a later run knows; return whether that succeeded.
 
-        `half`: it is about to be neither ready nor asleep. Should we die now, it is ended.
+        `stage`: what is about to be done with it; it is neither ready nor asleep meanwhile. Should we die now, it is
+        ended.
         """
-        record = record_of(launch, boot_id())
-        if half:
-            record = replace(record, ready=False, asleep=False)
-        return await self.keeper.keep(self.store.put_launch(record))
+        return await self.keeper.keep(self.store.put_launch(record_of(launch, boot_id(), stage)))
 
     async def end(self, launch: Launch, grace: float, *, failed: bool) -> Event:
         """Stop all processes of a launch and forget it. Its memory should then be back; it is not waited for here."""
@@ -89,6 +87,8 @@ class Hands:
         def escalate(text: str) -> None:
             log.warning("stopping is slow", model=launch.model, now=text)
 
+        if launch.ready or launch.asleep:  # the next run, should it find it alive, ends what we began to end
+            await self.record(launch, "stopping")
         try:
             await self.host.stop(launch.process, launch.id, grace=grace, on_escalate=escalate)
         except StopError as error:

@@ -71,6 +71,23 @@ class Journal:
         log.info("manifest is valid again, and says what is in force", generation=generation)
         await self._event("manifest", None, "Repaired", f"generation {generation}")
 
+    async def adopted(self, launch: Launch, *, late: bool = False) -> None:
+        """A process of an earlier run serves on; `late` = it was silent at first."""
+        known = {"late": True} if late else {}
+        log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port, **known)
+        text = f"pid {launch.process.pid} of an earlier run serves on"
+        await self._event("adopted", launch.model, "Adopted", text)
+
+    async def leftover(self, model: str, pids: tuple[int, ...], why: str) -> None:
+        """A process of an earlier run is ended: what that run had begun is finished, or it is good for nothing."""
+        log.info("ending a leftover", model=model, pids=pids, reason=why)
+        await self._event("ended-leftover", model, "Leftover", why)
+
+    async def unknown_leftover(self, launch_id: str) -> None:
+        """A process bears our mark, and no record says what it is."""
+        log.warning("ending a process of ours that no record knows", launch=launch_id)
+        await self._event("ended-leftover", None, "Unrecorded", "a process of ours that no record knows")
+
     async def begun(self, step: Step) -> None:
         """A step was begun; its cause goes with it."""
         facts: dict[str, Any] = {"model": step.model, "reason": str(step.reason)}

@@ -63,6 +63,9 @@ class Launch:
     served: int = 0
     served_noted: int = 0
     noted_at: float = float("-inf")
+    #: When it was used last, as of the last look, and as it is on record; None = not known.
+    used_at: float | None = None
+    used_noted: float | None = None
     #: Its files as they were when it was started; None = not known.
     marks: Marks | None = None
     #: Of what it had committed: bytes that it gave back when it fell asleep, and what it kept; None = not known.
@@ -207,8 +210,8 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
     )
 
 
-def record_of(launch: Launch, boot: str) -> LaunchRecord:
-    """Return what is written down of a launch; one that sleeps was ready."""
+def record_of(launch: Launch, boot: str, stage: str = "") -> LaunchRecord:
+    """Return what is written down of a launch; one that sleeps was ready. `stage` is what is being done with it."""
     return LaunchRecord(
         launch.id,
         launch.model,
@@ -217,11 +220,13 @@ def record_of(launch: Launch, boot: str) -> LaunchRecord:
         launch.process.started,
         launch.port,
         boot,
-        launch.ready or launch.asleep,
+        (launch.ready or launch.asleep) and not stage,
         launch.created,
         launch.admitted,
-        launch.asleep,
+        launch.asleep and not stage,
         launch.weights,
         launch.committed_at_ready,
         launch.served_before + launch.served,
+        launch.used_at,
+        stage,
     )

@@ -229,9 +229,10 @@ class Loader:
         """Return what the log says the model took. Blocks."""
         return careful.get(spec.engine).said("\n".join(self._hands.host.logs.tail(launch.model, SAID_LINES)))
 
-    async def serve(self, launch: Launch, spec: LaunchSpec) -> bool:
+    async def serve(self, launch: Launch, spec: LaunchSpec, used: float | None = None) -> bool:
         """Send requests for a model to this launch from now on, first those that wait; False = its process has ended.
 
+        `used` is when it was used last, for one of an earlier run.
         Between that look and the opening nothing is awaited: nobody is sent to a process that is known to be gone.
         """
         engine = careful.get(spec.engine)
@@ -243,7 +244,7 @@ class Loader:
             return False
         launch.ready = True
         self._hands.launches.serve(launch)
-        self._hands.book.open(endpoint, self._hands.clock())
+        self._hands.book.open(endpoint, self._hands.clock(), used)
         return True
 
     async def _undo(self, launch: Launch | None) -> Event:

@@ -18,13 +18,14 @@ import structlog
 from reconciler.board import STOP_SECONDS, Board
 from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
+from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import plan
 from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Preflight, Reason, Step, World
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook, Refusal
 from reconciler.loop.admission import admissions
-from reconciler.loop.adopt import adopt, tried
+from reconciler.loop.adopt import adopt, tried, used_before
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
 from reconciler.loop.drains import Drains
@@ -244,7 +245,7 @@ class Loop:
         specs = self._applied.launches
         self._book.assign(admissions(self._applied, ()))
         for launch in await adopt(
-            self._host, self._store, self._keeper, specs, self._loader.http, self._clock()
+            self._host, self._store, self._keeper, specs, self._loader.http, self._clock(), self._journal
         ):
             entry = self._ledger.entry(launch.model, launch.digest)
             launch.said, launch.build = entry.said, entry.build
@@ -257,14 +258,19 @@ class Loop:
                 and spec is not None
                 and self._launches.serving(launch.model) is None
             ):
-                await self._loader.serve(launch, spec)
+                await self._serve_on(launch, spec)
+
+    async def _serve_on(self, launch: Launch, spec: LaunchSpec) -> None:
+        """Send requests to a process of an earlier run; its idle time goes on."""
+        used = used_before(launch, self._desired.spec(launch.model), self._clock())
+        await self._loader.serve(launch, spec, used)
 
     async def _try(self, launch: Launch) -> None:
         """Serve with a process of an earlier run that was silent at first, once it answers."""
-        answers = await tried(launch, self._loader.http)
+        answers = await tried(launch, self._loader.http, self._journal)
         spec = self._applied.launches.get(launch.model)
         if answers and spec is not None and self._launches.serving(launch.model) is None:
-            await self._loader.serve(launch, spec)
+            await self._serve_on(launch, spec)
         self.wake()
 
     async def _turn(self) -> float | None:

@@ -30,8 +30,8 @@ PREFLIGHT_SECONDS: Final = 30.0
 HINDERED_SECONDS: Final = 5.0
 #: Which processes a model that is ready consists of is found out this often; in between those known are measured.
 TREE_SECONDS: Final = 30.0
-#: How many requests a process has served is recorded this often.
-SERVED_SECONDS: Final = 60.0
+#: How many requests a process has served, and when it was used last, is recorded this often.
+SERVED_SECONDS: Final = 5.0
 #: Memory that came with a load and that nobody owns up to is charged to it where it is more than this, and more than
 #: this share of what it holds.
 UNOWNED_BYTES: Final = 1 << 30
@@ -190,14 +190,17 @@ class Observer:
         return self._book.last_used(launch.model) or launch.loaded_at, self._book.served(launch.model)
 
     def _count(self, live: list[Launch], now: float) -> None:
-        """Note how many requests each process has served, and now and then that this is to be recorded."""
+        """Note how each process is used, and now and then that this is to be recorded."""
+        in_use = {d.model for d in self._book.demands() if d.in_use}
         for launch in live:
             if self._launches.serving(launch.model) is not launch:
                 continue
             launch.served = self._book.served(launch.model)
-            whole = launch.served_before + launch.served
-            if whole != launch.served_noted and now - launch.noted_at >= SERVED_SECONDS:
-                launch.served_noted, launch.noted_at = whole, now
+            launch.used_at = now if launch.model in in_use else self._book.last_used(launch.model)
+            whole, used = launch.served_before + launch.served, launch.used_at
+            new = whole != launch.served_noted or used != launch.used_noted
+            if new and now - launch.noted_at >= SERVED_SECONDS:
+                launch.served_noted, launch.used_noted, launch.noted_at = whole, used, now
                 self._found_out.append(launch)
 
     def _demands(self) -> tuple[Demand, ...]:

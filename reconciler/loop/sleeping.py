@@ -68,7 +68,7 @@ class Sleeping:
         await self._hands.observer.measure(launch, self._hands.clock())
         before, committed = launch.holds, launch.committed
         # From here on nobody knows how far one is that is half asleep. Where that cannot be written down it is stopped.
-        if not await self._hands.record(launch, half=True):
+        if not await self._hands.record(launch, "sleeping"):
             return None
         why = await self._ask(launch, spec, sleeper)
         if self._given_up:
@@ -126,7 +126,7 @@ class Sleeping:
         From here on it counts as being loaded, on record too: nobody knows how far one is that is half awake.
         """
         launch.asleep, launch.spec = False, spec
-        await self._hands.record(launch)
+        await self._hands.record(launch, "waking")
         sleeper = careful.get(spec.engine).sleeper(spec)
         if sleeper is None:
             raise EngineError("its engine cannot wake it")

@@ -50,7 +50,7 @@ class Store(Past):
         with self._lock:
             rows = self._db.execute(
                 "SELECT launch_id, model, digest, pid, started, port, boot_id, ready, created, admitted, asleep,"
-                " weights, committed_at_ready, served FROM launches ORDER BY created, launch_id"
+                " weights, committed_at_ready, served, last_used, stage FROM launches ORDER BY created, launch_id"
             ).fetchall()
         records = (LaunchRecord(*row) for row in rows)
         return tuple(
@@ -61,7 +61,7 @@ class Store(Past):
         """Insert the record, or replace the one with its `launch_id`."""
         with self._write() as db:
             db.execute(
-                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 astuple(record),
             )
 

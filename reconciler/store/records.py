@@ -33,6 +33,10 @@ class LaunchRecord:
     committed_at_ready: int | None = None
     #: Requests it has served, a minute ago or so.
     served: int = 0
+    #: When it was used last, a few seconds ago or so, by the monotonic clock of its boot; None = not known.
+    last_used: float | None = None
+    #: What was being done with it: `sleeping`, `waking` or `stopping` (it was neither ready nor asleep then), or "".
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,11 @@ MIGRATIONS: Final = (
         waited REAL NOT NULL, PRIMARY KEY (start, model)
     ) STRICT, WITHOUT ROWID;
     """,
+    # When a process was used last, and what was being done with it.
+    """
+    ALTER TABLE launches ADD COLUMN last_used REAL;
+    ALTER TABLE launches ADD COLUMN stage TEXT NOT NULL DEFAULT '';
+    """,
 )
 
 TABLES: Final = frozenset(

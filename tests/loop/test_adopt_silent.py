@@ -1,5 +1,6 @@
 """Processes of an earlier run are looked at side by side, and none that is silent holds up the others."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,12 +10,13 @@ import pytest
 
 from reconciler.boot import boot_id
 from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.types import ModelSpec
 from reconciler.engines import registry
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Probe, Readiness
 from reconciler.host import Exit, PortOwner, PortProof, Process, Survivor
 from reconciler.loop import adopt as module
-from reconciler.loop.adopt import adopt, tried
+from reconciler.loop.adopt import adopt, tried, used_before
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.store import LaunchRecord
@@ -71,6 +73,22 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     return made
 
 
+class Told:
+    """A journal that only remembers what became of each model."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+
+    async def adopted(self, launch: Launch, *, late: bool = False) -> None:
+        self.said.append((launch.model, "late" if late else "adopted"))
+
+    async def leftover(self, model: str, pids: tuple[int, ...], why: str) -> None:
+        self.said.append((model, why))
+
+
+TOLD: Any = Told()
+
+
 async def adopted(host: Host) -> list[Launch]:
     """Return what is adopted."""
 
@@ -82,7 +100,7 @@ async def adopted(host: Host) -> list[Launch]:
 
     store: Any = SimpleNamespace(launches=launches, drop_launch=drop)
     with anyio.fail_after(5):
-        return await adopt(cast("Any", host), store, Keeper(), host.specs, cast("Any", None), 1.0)
+        return await adopt(cast("Any", host), store, Keeper(), host.specs, cast("Any", None), 1.0, TOLD)
 
 
 async def test_silent_ones_hold_up_nobody_and_are_served_once_they_answer(engine: Engine) -> None:
@@ -95,7 +113,7 @@ async def test_silent_ones_hold_up_nobody_and_are_served_once_they_answer(engine
         ("well", True, False),
     ]
     engine.silent["a"].set()
-    assert await tried(found[0], cast("Any", None))
+    assert await tried(found[0], cast("Any", None), TOLD)
     assert not found[0].on_trial
 
 
@@ -106,7 +124,7 @@ async def test_one_that_stays_silent_is_left_to_the_plan(
     host = Host("a")
     [launch] = await adopted(host)
     monkeypatch.setattr(module, "PROBE_SECONDS", 0.1)
-    assert not await tried(launch, cast("Any", None))
+    assert not await tried(launch, cast("Any", None), TOLD)
     assert (launch.ready, launch.broken, host.stopped) == (False, True, [])
 
 
@@ -117,7 +135,7 @@ async def test_one_that_ended_or_is_being_stopped_meanwhile_is_not_served(engine
         for name, value in ending.items():
             setattr(launch, name, value)
         engine.silent["a"].set()
-        assert not await tried(launch, cast("Any", None))
+        assert not await tried(launch, cast("Any", None), TOLD)
         assert not launch.broken
 
 
@@ -126,3 +144,39 @@ async def test_one_that_says_no_is_ended_at_once(engine: Engine) -> None:
     host = Host("a", "b")
     assert await adopted(host) == []
     assert sorted(host.stopped) == ["id-a", "id-b"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "why"),
+    [
+        ("stopping", "it was being stopped when the last run ended"),
+        ("sleeping", "it was going to sleep when the last run ended"),
+        ("waking", "it was being woken when the last run ended"),
+        ("", "it was being loaded when the last run ended"),
+    ],
+)
+async def test_what_was_half_done_is_finished_and_said(engine: Engine, stage: str, why: str) -> None:
+    host = Host("a", "b")
+    host.records[0] = replace(host.records[0], ready=False, stage=stage)
+    TOLD.said.clear()
+    assert [x.model for x in await adopted(host)] == ["b"]
+    assert host.stopped == ["id-a"]
+    assert sorted(TOLD.said) == [("a", why), ("b", "adopted")]
+
+
+@pytest.mark.parametrize(
+    ("used", "ttl", "counts_from"),
+    [
+        (950.0, 300.0, 950.0),  # what was left of it goes on
+        (100.0, 300.0, 710.0),  # it was over while nobody ruled: ten seconds for clients to come back
+        (2000.0, 300.0, 1000.0),  # of a clock that was ahead
+        (100.0, 5.0, 1000.0),
+        (100.0, None, 100.0),
+        (None, 300.0, None),
+    ],
+)
+def test_the_idle_time_of_an_adopted_model_goes_on(
+    used: float | None, ttl: float | None, counts_from: float | None
+) -> None:
+    launch = Launch("id", "a", "d", None, Process(1, 1), 9, 0.0, used_at=used)
+    assert used_before(launch, ModelSpec("a", "d", idle_ttl=ttl), 1000.0) == counts_from
