@@ -31,6 +31,7 @@ from reconciler.loop.desired import Desired
 from reconciler.loop.drains import Drains
 from reconciler.loop.evicting import REPLACING, Evictor
 from reconciler.loop.floor import FloorWatch, Sunk
+from reconciler.loop.giving_up import NOT_WANTED, STOPPING, over
 from reconciler.loop.hands import Hands
 from reconciler.loop.hands import Outcome as Done
 from reconciler.loop.history import History
@@ -70,11 +71,6 @@ LAST_DRAIN: Final = STOP_SECONDS
 #: Leases from outside that are named in the log when reconcile is stopped.
 NAMED: Final = 20
 #: Why a load is given up, where nothing else is said.
-#: Why a load is given up; the first is what it is until another is known.
-NOT_WANTED: Final = "it is not wanted any more"
-STOPPING: Final = "reconcile is stopping"
-REMOVED: Final = "the manifest does not name it any more"
-CHANGED: Final = "its settings were changed"
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -453,21 +449,14 @@ class Loop:
         somebody waits for another one, and any when we are to stop.
         """
         state = self._slot.state
-        if isinstance(state, machine.Loading) and (why := self._why_given_up(state, world)):
+        if not isinstance(state, machine.Loading):
+            return
+        why = over(state.action, self._desired.spec(state.action.model), stopping=self._stopping)
+        why = why or (self._sunk.message if self._sunk else self._outlook.breaks_off(state, world))
+        if why:
             if self._given_up == NOT_WANTED:  # the first reason counts
                 self._given_up = why
             self._slot.cancel_load()
-
-    def _why_given_up(self, state: machine.Loading, world: World) -> str:
-        """Return why a load is not to go on, or ""."""
-        spec = self._desired.spec(state.action.model)
-        if self._stopping:
-            return STOPPING
-        if spec is None:
-            return REMOVED
-        if spec.digest != state.action.digest:
-            return CHANGED
-        return self._sunk.message if self._sunk else self._outlook.breaks_off(state, world)
 
     def _converged(self, made: Plan, world: World, now: float) -> None:
         """With `once`: halt when there is nothing to do, and nothing that would be tried again."""

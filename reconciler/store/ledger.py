@@ -132,6 +132,15 @@ class Store(Past):
             ).fetchall()
         return tuple(EventRecord(*row) for row in rows)
 
+    def event_times(self, kind: str, reason: str, since: float) -> tuple[float, ...]:
+        """Return when events of a kind with a reason were written, at `since` or later; wall-clock seconds, by id."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT at FROM events WHERE kind = ? AND reason = ? AND at >= ? ORDER BY id",
+                (kind, reason, since),
+            ).fetchall()
+        return tuple(float(row[0]) for row in rows)
+
     def generation(self, digest: str) -> int:
         """Return the manifest's generation: one more whenever `digest` is not the last one seen."""
         with self._write() as db:

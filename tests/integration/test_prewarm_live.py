@@ -121,12 +121,20 @@ def test_a_request_breaks_off_what_nobody_waits_for(begin: Callable[..., Manager
     assert loading not in [m["pid"] for m in status["models"]]
 
 
-def test_what_was_loaded_in_advance_counts_over_a_restart(begin: Callable[..., Manager]) -> None:
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_was_loaded_in_advance_counts_over_a_restart(
+    begin: Callable[..., Manager], tmp_path: Path, crash: bool
+) -> None:
     manager = begin()
-    manager.write(three(manager), memory=100)
+    manager.write(three(manager, *(["--load-until", str(tmp_path / "never")] if crash else [])), memory=100)
     manager.start()
-    manager.wait_ready("usual")
-    assert manager.stop() == 0
+    if crash:
+        manager.wait_log("load", model="usual", reason="Prewarm")
+        wait_for(lambda: manager.processes("usual"), SOON, "a process that loads")
+        manager.kill()
+    else:
+        manager.wait_ready("usual")
+        assert manager.stop() == 0
     manager.start()
     manager.wait_calm()
     prewarm = manager.status()["prewarm"]

@@ -38,8 +38,8 @@ class Run:
         self.store, self.keeper = store, Keeper()
         self.book = LeaseBook(lambda: None, self.clock)
         self.book.configure(dict.fromkeys(("chat", "coder"), QueueLimits()))
-        journal = Journal(store, self.keeper, None, wall=self.wall)  # type: ignore[arg-type]
-        self.history = History(store, self.keeper, self.book, journal, wall=self.wall)
+        self.journal = Journal(store, self.keeper, None, wall=self.wall)  # type: ignore[arg-type]
+        self.history = History(store, self.keeper, self.book, self.journal, wall=self.wall)
         self.seen = world(running("chat", 100)).observation
 
     @classmethod
@@ -282,6 +282,7 @@ async def load(run: Run, reason: Reason, outcome: str = "ready") -> None:
     """A load that is begun now and takes two seconds."""
     step = Load("chat", "d1", 1, reason)
     run.history.begun(step, run.clock.now)
+    await run.journal.begun(step)
     run.clock.now += 2.0
     run.history.loaded(step, outcome, Outcome(Ready(), 2.0))
     await run.turn()
