@@ -12,6 +12,13 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Have the faults that take long run, too."""
+    parser.addoption(
+        "--slow-faults", action="store_true", help="run the cells of tests/faults that take long"
+    )
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Async tests run on asyncio: it is what the program runs on."""

@@ -4,6 +4,7 @@ Run it as `python tests/fake_engine.py --port N [options]`; unknown options are 
 It speaks HTTP/1.1 by hand, because `http.server` alone takes longer to import than all the rest.
 A POST whose JSON says `"grow_mib": N` makes it hold so many MiB more before it answers.
 POST /sleep frees the memory of --hold-mib until POST /wake_up; meanwhile it serves nobody.
+POST /save writes a file into the folder of its `path`, POST /load reads it.
 With --job a POST is answered at once and worked on for so long; GET /queue tells of it as ComfyUI does.
 A chat with `tools` is answered by a call of the first one, unless its `tool_choice` is "none".
 It answers GET /health, /v1/models, /echo, /stats, POST on any path (OpenAI-shaped), and idles on a WebSocket.
@@ -95,6 +96,8 @@ def parse() -> argparse.Namespace:
     p.add_argument("--wake-lies", action="store_true", help="/wake_up says yes and takes nothing; it serves")
     p.add_argument("--wake-says", type=int, default=200, help="status of /wake_up; not 200 = it sleeps on")
     p.add_argument("--wake-takes", type=float, default=0.0, help="seconds before /wake_up is answered")
+    p.add_argument("--save-takes", type=float, default=0.0, help="seconds before /save is answered")
+    p.add_argument("--restore-takes", type=float, default=0.0, help="seconds before /load is answered")
     p.add_argument("--job", type=float, default=0.0, help="seconds of work after each answer")
     p.add_argument("--ignore-term", action="store_true")
     p.add_argument(
@@ -271,6 +274,9 @@ class Connection:
             if self.path.partition("?")[0] in ("/sleep", "/wake_up"):
                 self.rest()
                 return
+            if self.path in ("/save", "/load"):
+                self.keep(body)
+                return
             if not ready() or asleep():
                 self.send(503, error_body("Loading model", "unavailable_error", 503))
                 return
@@ -298,6 +304,19 @@ class Connection:
                 POOL.append(bytearray()) if ARGS.wake_lies else fill()
         say(f"{self.path} {status}")
         self.send(status, {} if status == 200 else error_body("scripted", "fake_error", status))
+
+    def keep(self, body: bytes) -> None:
+        """Write what is to be known later, or read it; the first half is done before the scripted wait."""
+        file = os.path.join(json.loads(body)["path"], "state.bin")
+        if self.path == "/save":
+            with open(file, "wb") as out:
+                out.write(b"what it knew")
+        say(f"{self.path} begins")
+        watch_while(self.sock, ARGS.save_takes if self.path == "/save" else ARGS.restore_takes)
+        if self.path == "/load":
+            with open(file, "rb") as kept:
+                kept.read()
+        self.send(200, {"tokens": 3})
 
     def answer(self, body: bytes) -> None:
         try:

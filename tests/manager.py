@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import httpx
 
@@ -81,6 +81,17 @@ def port_block(count: int) -> range:
         return range(first, first + count)
 
 
+class Started(Protocol):
+    """A program that was started, as `subprocess.Popen` has it."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def kill(self) -> None: ...
+    def send_signal(self, sig: int) -> None: ...
+
+
 @dataclass
 class Manager:
     """One manager on `root/manifests`, with `root/state` as its state directory unless told otherwise."""
@@ -96,7 +107,7 @@ class Manager:
     env: Mapping[str, str] = field(default_factory=dict)
     #: Where it runs, with all it starts; None = on this machine as it is.
     inside: SmallMachine | None = None
-    process: subprocess.Popen[bytes] | None = None
+    process: Started | None = None
 
     def __post_init__(self) -> None:
         self.manifests = self.root / "manifests"
@@ -104,7 +115,7 @@ class Manager:
             self.state_dir = self.root / "state"
         self.manifests.mkdir(parents=True, exist_ok=True)
         self.output = self.root / "manager.log"
-        self.others: list[subprocess.Popen[bytes]] = []
+        self.others: list[Started] = []
         self.client = httpx.Client(trust_env=False, timeout=30, base_url=self.url)
 
     # -- the manifest ---------------------------------------------------------------------------------------------
@@ -171,7 +182,7 @@ class Manager:
         """Return the command line that runs the loop."""
         return [str(RECONCILE), str(self.manifests), "--state-dir", str(self.state_dir), *options]
 
-    def launch(self, *options: str) -> subprocess.Popen[bytes]:
+    def launch(self, *options: str) -> Started:
         """Start the program on this manifest; its working directory is `/`, and it is ended with the rest."""
         with self.output.open("ab") as out:
             process = subprocess.Popen(

@@ -1,0 +1,50 @@
+"""What is done to a manager or a model at a named point, from outside."""
+
+import os
+import signal
+from collections.abc import Iterable
+
+from faults.oracle import lock_is_free
+from faults.rig import Rig
+from manager import SOON, process_state
+from support import wait_for
+
+
+def kill_manager(rig: Rig) -> None:
+    """End the manager as a crash would; its lock must go with it."""
+    rig.kill()
+    assert lock_is_free(rig), "the lock outlived its holder"
+
+
+def die_and_start(rig: Rig) -> None:
+    """Have the manager crash, and start it again at once."""
+    kill_manager(rig)
+    rig.start()
+
+
+def starts_after_death(rig: Rig) -> None:
+    """Wait until an armed wound has ended the manager, and start it again."""
+    rig.wait_dead()
+    assert lock_is_free(rig), "the lock outlived its holder"
+    rig.start()
+
+
+def pause(pids: Iterable[int]) -> None:
+    """Stop processes, as a terminal or a suspend does; return when they have stopped."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda pid=pid: process_state(pid) == "T", SOON, f"{pid} to stop")  # type: ignore[misc]
+
+
+def go_on(pids: Iterable[int]) -> None:
+    """Let stopped processes run again."""
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+
+
+def kill_model(rig: Rig, model: str, number: signal.Signals = signal.SIGKILL) -> int:
+    """Signal the process of a model; return its pid."""
+    [pid] = rig.processes(model)
+    rig.witnesses.pop(model, None)
+    os.kill(pid, number)
+    return pid

@@ -1,0 +1,96 @@
+"""The near side of zygote.py: starts managers in it, and knows of each whether it still runs."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from manager import SOON
+from support import wait_for
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+class Forked:
+    """A manager in a fork; what `subprocess.Popen` offers of it."""
+
+    def __init__(self, pid: int, ended: Mapping[int, int]) -> None:
+        self.pid = pid
+        self._ended = ended
+        self._pidfd = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        """Return its exit code, negative for a signal; None while it runs."""
+        return self._ended.get(self.pid)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code as soon as it has ended. Raises AssertionError after `timeout` seconds."""
+        select.select([self._pidfd], [], [], timeout)
+        wait_for(lambda: self.poll() is not None, SOON if timeout is None else timeout, "the manager's end")
+        return self._ended[self.pid]
+
+    def send_signal(self, sig: int) -> None:
+        """Signal it, if it still runs."""
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._pidfd, sig)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+class Nursery:
+    """One zygote."""
+
+    def __init__(self) -> None:
+        self._ended: dict[int, int] = {}
+        self._born: list[int] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "faults.zygote"],
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._next(2 * SOON)  # the zygote itself
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if "ended" in said:
+                self._ended[said["ended"]] = said["code"]
+            else:
+                self._born.append(said["pid"])
+
+    def _next(self, timeout: float) -> int:
+        wait_for(lambda: self._born, timeout, "a manager to be forked")
+        return self._born.pop(0)
+
+    def start(self, argv: list[str], env: Mapping[str, str], output: Path, wound: Path) -> Forked:
+        """Start `reconcile ARGV`; `wound` is the file that arms points (see wounds.py)."""
+        order = {"argv": argv, "env": dict(env), "output": str(output), "wound": str(wound)}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+        pid = self._next(SOON)
+        self._ended.pop(pid, None)  # of one that had the same number
+        return Forked(pid, self._ended)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(SOON)
+        self._reader.join(SOON)
+        assert self._process.stdout is not None
+        self._process.stdout.close()

@@ -1,0 +1,204 @@
+"""A manager with everything a fault can hit: models in every way of life, clients, and a stranger beside it."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from faults.clients import Asked
+from faults.nursery import Forked, Nursery
+from faults.wounds import Wound
+from manager import SOON, process_state, running
+from scripted import ScriptedManager
+from support import FAKE, free_port, healthy, wait_for
+
+#: Short, so that a deadline is over within a test; long enough for a machine that is busy with other things.
+DEADLINES: Final = {"load": "20s", "drain": "20s", "stop": "5s"}
+
+
+@dataclass
+class Rig(ScriptedManager):
+    """One manager on the standard manifest. `nursery` starts it; None = as people do, imports and all."""
+
+    nursery: Nursery | None = None
+    #: Requests since the last look of the oracle.
+    asked: list[Asked] = field(default_factory=list)
+    #: When the manager was away, monotonic seconds; the last has no end while it is.
+    away: list[list[float]] = field(default_factory=list)
+    #: Models that must live on as they are, with the pid they had.
+    witnesses: dict[str, int] = field(default_factory=dict)
+    stranger: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.wound = self.root / "wound.json"
+        #: A model with this name's gate waits for it: see `gate`.
+        self.gates = self.root / "gates"
+        self.gates.mkdir(parents=True, exist_ok=True)
+        #: Where in the log the current cell begins, in characters.
+        self.cell_began = 0
+
+    # -- the manifest ---------------------------------------------------------------------------------------------
+
+    def gate(self, model: str) -> Path:
+        """The file whose presence lets `model` become ready."""
+        return self.gates / model
+
+    def standard(self) -> dict[str, dict[str, object]]:
+        """Return the models of the standard manifest, all of which fit together."""
+        flowing = ("--stream", "400", "--delay", "0.02")
+        state = {"save": "/save", "load": "/load", "timeout": "15s"}
+        return {
+            "pin": self.fake("pin", *flowing, residency="pinned", timeouts=DEADLINES),
+            "chat": self.fake("chat", *flowing, timeouts=DEADLINES),
+            "brief": self.fake("brief", "--stream", "40", "--delay", "0.02", timeouts=DEADLINES),
+            "slow": self.fake("slow", "--load-until", str(self.gate("slow")), timeouts=DEADLINES),
+            "deaf": self.fake("deaf", "--ignore-term", timeouts={**DEADLINES, "stop": "1s"}),
+            "thinks": self.fake("thinks", "--think", "1", timeouts=DEADLINES),
+            "saves": self.fake(
+                "saves", "--save-takes", "0.7", "--restore-takes", "0.7", state=state, timeouts=DEADLINES
+            ),
+            "naps": self.sleepy(
+                "naps", "--sleep-takes", "0.7", "--wake-takes", "0.7", hold=60, timeouts=DEADLINES
+            )
+            | {"idle_ttl": "0.1s"},
+        }
+
+    def use(self, models: dict[str, dict[str, object]] | None = None, memory: int = 2000) -> None:
+        """Save a manifest of these models, or of the standard ones."""
+        self.write(models if models is not None else self.standard(), memory=memory)
+
+    # -- the manager ----------------------------------------------------------------------------------------------
+
+    def launch(self, *options: str) -> Any:
+        """Start the program in a fork of the nursery."""
+        if self.nursery is None:
+            return super().launch(*options)
+        argv = [str(self.manifests), "--state-dir", str(self.state_dir), *options]
+        process: Forked = self.nursery.start(argv, self.env, self.output, self.wound)
+        self.others.append(process)
+        return process
+
+    def start(self) -> Self:
+        """Start the manager and return once it has published what it sees."""
+        super().start()
+        self.back()
+        return self
+
+    def gone(self) -> None:
+        """Note that from now on nobody answers."""
+        if not self.away or len(self.away[-1]) == 2:
+            self.away.append([time.monotonic()])
+
+    def back(self) -> None:
+        """Note that the manager answers again."""
+        if self.away and len(self.away[-1]) == 1:
+            self.away[-1].append(time.monotonic())
+
+    def kill(self) -> None:
+        """End the manager as a crash would."""
+        self.gone()
+        super().kill()
+
+    def wait_dead(self) -> None:
+        """Wait until the manager has died of an armed wound; its clients are cut in that moment."""
+        assert self.process is not None
+        began = time.monotonic()
+        self.process.wait(SOON)
+        if not self.away or len(self.away[-1]) == 2:
+            self.away.append([began])
+
+    def arm(self, point: str, nth: int = 1, **more: Any) -> None:
+        """Have something happen inside the program at a point: see wounds.py."""
+        Wound(point, nth, **more).arm(self.wound)
+
+    # -- what is asked --------------------------------------------------------------------------------------------
+
+    def asks(self, model: str, *, stream: bool = False) -> Asked:
+        """Send a request in the background; the oracle looks at how it ends."""
+        one = Asked(self.url, model, stream=stream)
+        self.asked.append(one)
+        return one
+
+    def loaded(self, *models: str) -> None:
+        """Have these models loaded, and stay as they are until the end of the cell."""
+        for model in models:
+            self.asks(model).answered()
+            self.witness(model)
+
+    def witness(self, model: str) -> None:
+        """Have the oracle see to it that this process of a model lives on."""
+        self.witnesses[model] = int(self.wait_model(model, state="ready")["pid"])
+
+    def evict(self, model: str) -> None:
+        """Have a person ask for a model to go; it is begun when this returns, not over."""
+        answer = self.client.post(f"/api/v1/models/{model}/evict")
+        assert answer.status_code == 202, answer.text
+        self.witnesses.pop(model, None)
+
+    def doing(self, doing: str, model: str) -> dict[str, Any]:
+        """Wait until the action in flight is this one; return it."""
+
+        def look() -> dict[str, Any] | None:
+            action: dict[str, Any] | None = self.status()["action"]
+            return action if action and (action["doing"], action["model"]) == (doing, model) else None
+
+        found = wait_for(look, SOON, f"{doing} {model}")
+        assert found is not None
+        return found
+
+    # -- from cell to cell ----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a cell: nothing is loaded but the pin, which is the first witness."""
+        self.wound.unlink(missing_ok=True)
+        self.asked, self.away = [], []
+        self.cell_began = len(self.output.read_text())
+        self.witnesses = {}
+        self.witness("pin")
+
+    def rest(self) -> None:
+        """End a cell: open what waits, and unload what it loaded."""
+        for gate in self.gates.iterdir():
+            gate.unlink()
+        for model in self.wait_calm()["models"]:
+            if model["name"] != "pin" and model["pid"] is not None:
+                self.evict(model["name"])
+                wait_for(lambda name=model["name"]: not self.processes(name), SOON, "an unloaded model")  # type: ignore[misc]
+                self.client.post(f"/api/v1/models/{model['name']}/forget")
+        self.wait_calm()
+
+    def cell_log(self) -> list[dict[str, Any]]:
+        """Return the log lines of the cell so far."""
+        lines = self.output.read_text()[self.cell_began :].splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+@contextmanager
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A model server that a person started: same program, no mark of ours."""
+    port = free_port()
+    with subprocess.Popen([*FAKE, "--port", str(port)], stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: healthy(port), SOON, "a server started by hand")
+        yield process
+        process.kill()
+
+
+@contextmanager
+def standing(root: Path, nursery: Nursery | None) -> Iterator[Rig]:
+    """A rig that runs, with the pin loaded and a stranger beside it."""
+    with stranger() as other, Rig(root, nursery=nursery, stranger=other) as rig:
+        rig.use()
+        rig.start()
+        rig.wait_ready("pin")
+        rig.wait_calm()
+        yield rig
+
+
+def unharmed(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a stranger runs, and was not stopped."""
+    return running(process.pid) and process_state(process.pid) in ("S", "R", "D")

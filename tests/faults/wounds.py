@@ -1,0 +1,129 @@
+"""Points inside the program at which a test has it die, stop, wait or fail: patched from outside, nothing is built in.
+
+A test arms one point by a file; the program looks at it whenever it passes any of them. Which points there are is
+`POINTS`: every write to the ledger, and what is done to processes.
+"""
+
+import json
+import os
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from reconciler.host import host, stop
+from reconciler.store import Store
+
+#: Writes to the ledger.
+WRITES: Final = (
+    *("put_launch", "drop_launch", "put_entry", "add_event", "generation"),
+    *("add_load", "add_eviction", "add_requests", "bump_arrivals", "wanted_again"),
+)
+#: All points: those, reading the launches at a start, starting a process, and each signal that is sent to a model.
+POINTS: Final = (*WRITES, "launches", "spawn", "SIGTERM", "SIGKILL")
+
+Act = Literal["die", "stop", "full", "wait"]
+
+
+@dataclass(frozen=True)
+class Wound:
+    """What is to happen when a point is passed for the n-th time since it was armed."""
+
+    point: str
+    nth: int = 1
+    when: Literal["before", "after"] = "before"
+    #: `die` of SIGKILL, `stop` by SIGSTOP, `full`: fail as on a full disk, `wait` for so many seconds.
+    act: Act = "die"
+    seconds: float = 0.0
+    #: From the n-th time on, until the file is removed; else once.
+    stays: bool = False
+
+    def arm(self, file: Path) -> None:
+        """Have it happen in the program that looks at `file`."""
+        draft = file.with_suffix(".new")
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(file)
+
+
+class _Watch:
+    """Counts how often the armed point was passed."""
+
+    def __init__(self) -> None:
+        self.file: Path | None = None
+        self._text = ""
+        self._passed = 0
+        self._lock = threading.Lock()
+
+    def pass_by(self, point: str, when: str) -> None:
+        """Do what is armed for this point, if it is time."""
+        with self._lock:
+            wound = self._due(point, when)
+        if wound is not None:
+            inflict(wound)
+
+    def _due(self, point: str, when: str) -> Wound | None:
+        try:
+            text = self.file.read_text() if self.file is not None else ""
+        except FileNotFoundError:
+            text = ""
+        if text != self._text:
+            self._text, self._passed = text, 0
+        if not text:
+            return None
+        wound = Wound(**json.loads(text))
+        if wound.point != point:
+            return None
+        self._passed += when == "before"
+        if wound.when != when or self._passed < wound.nth or (self._passed > wound.nth and not wound.stays):
+            return None
+        if not wound.stays and self.file is not None:
+            self.file.unlink()
+        return wound
+
+
+def inflict(wound: Wound) -> None:
+    """Let it happen to this process."""
+    if wound.act == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif wound.act == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif wound.act == "wait":
+        time.sleep(wound.seconds)
+    else:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_FULL, "SQLITE_FULL"
+        raise error
+
+
+_WATCH: Final = _Watch()
+
+
+def armed_by(file: Path) -> None:
+    """Look at `file` from now on."""
+    _WATCH.file = file
+
+
+def _watched(call: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
+    @wraps(call)
+    def passing(*args: Any, **more: Any) -> Any:
+        point = name(*args)
+        _WATCH.pass_by(point, "before")
+        result = call(*args, **more)
+        _WATCH.pass_by(point, "after")
+        return result
+
+    return passing
+
+
+def patch() -> None:
+    """Put a watch at every point of this process."""
+    for name in (*WRITES, "launches"):
+        setattr(Store, name, _watched(getattr(Store, name), lambda *_, name=name: name))
+    places: Any = host, stop
+    places[0].spawn = _watched(places[0].spawn, lambda *_: "spawn")
+    places[1]._send_all = _watched(places[1]._send_all, lambda _, number: signal.Signals(number).name)
