@@ -1,5 +1,6 @@
 """Installing a service, removing it, and saying how it is."""
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from reconciler import app
+from reconciler import __version__, app
 from reconciler.host import HostError, holder_of
 from reconciler.host.adopt import survivors
 from reconciler.host.owner import read_owner
@@ -19,7 +20,7 @@ from reconciler.service.ended import last_exit
 from reconciler.service.managers import ServiceManager, State
 from reconciler.service.settings import MARKER, ServiceError, Settings, UnreachableError, read, recorded
 from reconciler.store import StoreError, peek
-from reconciler.store.paths import DATABASE
+from reconciler.store.paths import DATABASE, RUN_FILE
 
 Tell = Callable[[str], None]
 
@@ -47,6 +48,17 @@ def install(manager: ServiceManager, settings: Settings, *, start: bool, tell: T
     tell(f"{manager.name} is {found.state}{pid}")
     for hint in manager.hints():
         tell(hint)
+    running = _running_version(Path(settings.state_dir))
+    if old == new and running not in (None, __version__):
+        tell(f"it still runs version {running}, this is {__version__}: {manager.anew()}")
+
+
+def _running_version(state_dir: Path) -> str | None:
+    """Return the version that the loop of a state directory left there when it began to serve; None = none serves."""
+    try:
+        return str(json.loads((state_dir / RUN_FILE).read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _check_free(manager: ServiceManager, state_dir: Path) -> None:

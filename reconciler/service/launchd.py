@@ -41,6 +41,10 @@ class Launchd:
         """Return the commands that put a property list into force once it is saved."""
         return (f"launchctl bootstrap {self._domain} {self.path}",)
 
+    def anew(self) -> str:
+        """Return the command that restarts the service."""
+        return f"launchctl kickstart -k {self._target}"
+
     def reach(self) -> None:
         """Raise UnreachableError unless launchd has a place for the job: an agent needs somebody logged in."""
         if shutil.which("launchctl") is None:

@@ -48,6 +48,9 @@ class ServiceManager(Protocol):
     def by_hand(self) -> Sequence[str]:
         """Return the commands that put a unit into force once it is saved."""
 
+    def anew(self) -> str:
+        """Return the command that restarts the service."""
+
     def reach(self) -> None:
         """Raise UnreachableError unless the service manager answers."""
 

@@ -128,7 +128,8 @@ def settings_for(
         state_dir=str(_state_dir(request, who, mac=mac)),
         stop_seconds=longest_stop(applied),
         listen=request.listen,
-        env=recorded_variables(kept, environ),
+        # Who starts daemons of a Mac may tell them no home, and manifests name it.
+        env=recorded_variables(kept, environ) | ({"HOME": str(who.home)} if mac and request.system else {}),
         user=who.name if request.system else None,
         logs=str(who.home / "Library/Logs") if mac else "",
     )

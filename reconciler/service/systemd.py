@@ -46,6 +46,10 @@ class Systemd:
         said = " ".join(self._argv)
         return (f"{said} daemon-reload", f"{said} enable --now {self.path.name}")
 
+    def anew(self) -> str:
+        """Return the command that restarts the service."""
+        return f"{' '.join(self._argv)} restart {self.name}"
+
     def reach(self) -> None:
         """Raise UnreachableError unless systemd answers."""
         if shutil.which("systemctl") is None:

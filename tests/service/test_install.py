@@ -2,6 +2,7 @@
 
 import json
 import os
+import plistlib
 import pwd
 import stat
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from golden_files import assert_golden
+from reconciler import __version__
 from reconciler.cli import main
 from reconciler.host import StateLock
 from reconciler.service.launchd import Launchd
@@ -339,6 +341,25 @@ def test_a_loop_that_runs_already_keeps_its_state_directory(home: Path, tools: T
         )
         assert run("install", "desk", "--state-dir", "state", "--no-start")[0] == 0
     assert run("install", "desk", "--state-dir", "state")[0] == 0
+
+
+def test_an_older_version_that_still_runs_is_said(home: Path, tools: Tools, run: Run) -> None:
+    run("install", "desk", "--state-dir", "state")
+    (home / "state").mkdir()
+    (home / "state/run.json").write_text(json.dumps({"version": __version__}))
+    assert "it still runs" not in run("install", "desk", "--state-dir", "state")[1]
+    (home / "state/run.json").write_text(json.dumps({"version": "0.0.9"}))
+    said = run("install", "desk", "--state-dir", "state")[1]
+    assert said.endswith(
+        f"it still runs version 0.0.9, this is {__version__}: systemctl --user restart reconcile\n"
+    )
+
+
+def test_a_daemon_of_a_mac_is_told_its_home(home: Path, tools: Tools, run: Run) -> None:
+    words = ("install", "desk", "--print", "--system", "--run-as", "daemon", "--platform")
+    read = plistlib.loads(run(*words, "macos")[1].encode())
+    assert read["EnvironmentVariables"]["HOME"] == pwd.getpwnam("daemon").pw_dir
+    assert "HOME=" not in run(*words, "linux")[1], "systemd tells it"
 
 
 def test_the_status_in_words(home: Path, tools: Tools, run: Run) -> None:
