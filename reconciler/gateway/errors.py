@@ -92,6 +92,11 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
     }
 )
 
+        "model_hung": Code(
+            503,
+            SERVER,
+            "The model's server hung while it served the request; it is stopped, and can be loaded again.",
+        ),
 
 class ApiError(Exception):
     """An answer that is an error. `retry_after` is in seconds; None = the header is left out."""

@@ -23,7 +23,7 @@ from reconciler.gateway.upstream.exchange import Exchange
 from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, UpstreamError
 from reconciler.gateway.wait import priority_of
 from reconciler.gateway.waiting import load_hint, retry_after, state_text
-from reconciler.leases import Endpoint, Entry, Lease, LeaseRefused, Refusal, Ticket
+from reconciler.leases import Cut, Endpoint, Entry, Lease, LeaseRefused, Refusal, Ticket
 from reconciler.manifest.applied import ApiKey, RequestLimits
 
 #: Refusals of the lease book whose `Retry-After` is worked out from what loads take.
@@ -37,6 +37,8 @@ MISSED_LOOKS: Final = 20
 OK: Final = 200
 #: From this status on an engine says that it is at fault itself.
 BROKEN: Final = 500
+#: The code of an engine that takes longer than it may.
+TIMEOUT: Final = "upstream_timeout"
 WAITED_HEADER: Final = b"x-reconciler-waited"
 WAITED_FOR_HEADER: Final = b"x-reconciler-waited-for"
 _LIMITS: Final = RequestLimits()
@@ -90,6 +92,8 @@ class Task:
     waited = 0.0
     _watching: asyncio.Task[None] | None = None
     _exchange: Exchange | None = None
+    #: Says that the lease it holds, or held last, ends early, and why.
+    _told: Cut | None = None
     #: When the request is not tried any more at engines that are not there, by the clock of the event loop.
     _give_up: float | None = None
 
@@ -158,6 +162,7 @@ class Task:
         self.waited += lease.waited
         if lease.cut.is_set():
             raise UnreachableError(f"model {self.model!r} was stopped")
+        self._told = lease.cut
         lease.cut.on_set(self.cut)
 
     async def exchange(self, lease: Lease, outgoing: Outgoing, through: Transform | None = None) -> None:
@@ -171,17 +176,24 @@ class Task:
         self._exchange = exchange = self.pool.exchange(
             lease.endpoint, outgoing, first_byte=limits.first_byte, chunk=limits.chunk, abort=self.cut
         )
-        lease.failed = True
+        lease.failed, lease.flow = True, exchange
         try:
             async with exchange as incoming:
-                lease.failed = incoming.status >= BROKEN
+                if incoming.status < BROKEN:
+                    lease.failed = False
+                else:
+                    lease.fault = f"it answered {incoming.status}"
                 await self.reply.relay(incoming, self.extra, through)
                 if through is not None:
                     lease.tokens = through.tokens
                 elif incoming.status == OK:
                     lease.tokens = self.reply.tokens()
-        except UpstreamError:
-            lease.failed = True
+        except UpstreamError as error:
+            lease.failed, lease.fault = True, str(error) or type(error).__name__
+            raise
+        except ApiError as error:  # anything but a limit of time is a fault of the client's
+            if error.code == TIMEOUT:
+                lease.failed, lease.fault = True, error.message
             raise
         finally:
             self._exchange = None
@@ -260,11 +272,14 @@ class Task:
     def _ended(self, ending: Ending) -> ApiError | None:
         if ending is Ending.GONE:
             return None
+        if ending is Ending.CUT and self._told is not None and self._told.why:
+            text = f"model {self.model!r} hangs: {self._told.why}"
+            return ApiError("model_hung", text, retry_after=AGAIN_SECONDS)
         if ending is Ending.CUT:
             text = f"model {self.model!r} was stopped meanwhile"
             return ApiError("model_stopped", text, retry_after=AGAIN_SECONDS)
         text = f"model {self.model!r} did not finish within {self.limits.request or 0:g} s"
-        return ApiError("upstream_timeout", text)
+        return ApiError(TIMEOUT, text)
 
     async def _broken(self, error: UpstreamError) -> ApiError:
         snapshot = self.board.snapshot

@@ -4,7 +4,7 @@ from reconciler.leases.book import LeaseBook
 from reconciler.leases.entry import Entry
 from reconciler.leases.gates import RESERVE_SECONDS
 from reconciler.leases.holds import MAX_HOLDS, MAX_SECONDS, Hold
-from reconciler.leases.lease import Cut, Lease
+from reconciler.leases.lease import Cut, Flow, Lease
 from reconciler.leases.page import AGEING_PRIORITY, AGEING_SECONDS, Ticket
 from reconciler.leases.record import Arrival, Ended
 from reconciler.leases.traffic import GateTraffic, Head, QueueTraffic, Traffic
@@ -30,6 +30,7 @@ __all__ = [
     "Ended",
     "Endpoint",
     "Entry",
+    "Flow",
     "GateTraffic",
     "Head",
     "Hold",

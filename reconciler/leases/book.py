@@ -18,6 +18,7 @@ from reconciler.core.types import Demand
 from reconciler.leases.demands import demands
 from reconciler.leases.entry import Entry
 from reconciler.leases.holds import Hold, Holds
+from reconciler.leases.lease import Lease
 from reconciler.leases.page import Page, Ticket
 from reconciler.leases.record import Arrival, Ended
 from reconciler.leases.scheduler import Scheduler
@@ -156,6 +157,7 @@ class LeaseBook:
             _cut_leases(page)
             page.endpoint, page.run = endpoint, page.run + 1
             page.last_used, page.served, page.answered = now if used is None else min(used, now), 0, 0
+            page.faults, page.fault = 0, ""
         page.sealed = False
         self._serving(page, now)
 
@@ -261,6 +263,16 @@ class LeaseBook:
         """Return how many requests the model is serving."""
         page = self._scheduler.pages.get(model)
         return len(page.active) if page else 0
+
+    def leases(self, model: str) -> tuple[Lease, ...]:
+        """Return the leases of the requests that the model is serving, in order of their beginning."""
+        page = self._scheduler.pages.get(model)
+        return tuple(page.active.values()) if page else ()
+
+    def faults(self, model: str) -> tuple[int, str]:
+        """Return how many requests in a row the model's server failed since it was opened, and how the last one."""
+        page = self._scheduler.pages.get(model)
+        return (page.faults, page.fault) if page else (0, "")
 
     def last_used(self, model: str) -> float | None:
         """Return when its last lease or hold ended (when it was opened, before the first); None = never open."""

@@ -12,10 +12,12 @@ from reconciler.leases.types import Endpoint
 class Cut:
     """Told once, when a lease ends before its holder is done: the holder must stop at once."""
 
-    __slots__ = ("_cut", "_event", "_hooks")
+    __slots__ = ("_cut", "_event", "_hooks", "why")
 
     def __init__(self) -> None:
         self._cut = False
+        #: Why, where it is not that the model has to go, in a sentence for the holder; "" = it is that.
+        self.why = ""
         #: Made by whoever waits first: most leases end without anybody having waited for their cut.
         self._event: anyio.Event | None = None
         self._hooks: list[Callable[[], None]] | None = None
@@ -39,10 +41,11 @@ class Cut:
         else:
             self._hooks.append(hook)
 
-    def set(self) -> None:
-        """Cut: wake who waits and run every hook, once."""
+    def set(self, why: str = "") -> None:
+        """Cut: wake who waits and run every hook, once. The first reason counts."""
         hooks, self._hooks = self._hooks or (), None
-        self._cut = True
+        if not self._cut:
+            self._cut, self.why = True, why
         if self._event is not None:
             self._event.set()
         for hook in hooks:
@@ -57,6 +60,18 @@ class Home(Protocol):
 
     def speak(self, lease: "Lease") -> bool:
         """Take a place for the lease again, if there is one."""
+
+
+class Flow(Protocol):
+    """What comes from the model for one lease, as it is while it is looked at."""
+
+    @property
+    def received(self) -> int:
+        """How often something came. Only a difference between two looks means something."""
+
+    @property
+    def owed(self) -> bool:
+        """Whether the model is waited for now: it has all it needs to go on, and the holder takes what there is."""
 
 
 @dataclass(eq=False, slots=True)
@@ -79,6 +94,10 @@ class Lease:
     priority: int = 500
     #: Its holder got no answer: the server failed.
     failed: bool = False
+    #: How the server failed, in a few words; "" = it did not, or it is not the server's fault.
+    fault: str = ""
+    #: What comes from the model; None = nobody can tell (a WebSocket), or nothing was sent to it yet.
+    flow: Flow | None = None
     #: Who asked, and of the seconds it had waited those in which the model took no requests.
     owner: str = ""
     cold: float = 0.0

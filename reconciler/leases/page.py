@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import anyio
 
 from reconciler.leases.lease import Lease
+from reconciler.leases.record import FAILED, OK
 from reconciler.leases.types import Endpoint, QueueLimits, Refusal
 
 #: Who waits gains this much priority ...
@@ -121,6 +122,9 @@ class Page:
     served: int = 0
     #: Of those, the requests that its server answered.
     answered: int = 0
+    #: Requests in a row that its server failed, and how it failed the last one.
+    faults: int = 0
+    fault: str = ""
     dismissed: bool = False
     #: Jobs its engine says it works on.
     jobs: int = 0
@@ -165,6 +169,15 @@ class Page:
     def oldest(self) -> float | None:
         """Arrival of the request that has waited longest; it need not be the first."""
         return min((ticket.since for _, ticket in self.queue), default=None)
+
+    def over(self, lease: Lease, outcome: str) -> None:
+        """Count a request of this opening that is over. One whose holder left, or that was cut, is no fault."""
+        self.served += 1
+        self.answered += not (lease.failed or lease.cut.is_set())
+        if outcome == OK:
+            self.faults = 0
+        elif outcome == FAILED and lease.fault:
+            self.faults, self.fault = self.faults + 1, lease.fault
 
     def add(self, ticket: Ticket) -> bool:
         """Put a request into the queue; return whether it is the first."""

@@ -148,8 +148,7 @@ class Scheduler(Pages):
         )
         if lease.run == page.run:
             page.last_used = now
-            page.served += 1
-            page.answered += not (lease.failed or lease.cut.is_set())
+            page.over(lease, outcome)
         if not page.active:
             for gate in page.gates:
                 gate.inside.discard(page.name)

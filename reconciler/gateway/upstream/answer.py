@@ -37,8 +37,8 @@ class Incoming:
     """
 
     status = 0
-    #: Whether a byte of it came.
-    touched = False
+    #: How often something of it came.
+    received = 0
     #: Whether it came whole.
     complete = False
     #: Whether the connection is fit for another request afterwards.
@@ -126,6 +126,11 @@ class Incoming:
         return piece
 
     @property
+    def awaited(self) -> bool:
+        """Whether its reader waits for the engine."""
+        return self._waiter is not None
+
+    @property
     def waiting(self) -> bool:
         """Whether a piece of the body is here that was not taken."""
         return bool(self._parts)
@@ -150,7 +155,7 @@ class Incoming:
 
     def feed(self, data: bytes) -> None:
         """Take what the engine sent."""
-        self.touched = True
+        self.received += 1
         parser = self._parser
         if parser is None:
             return
@@ -180,7 +185,7 @@ class Incoming:
             return
         tail = self._tail
         if not self._headed or tail is None:
-            what = "within its answer" if self.touched else "without an answer"
+            what = "within its answer" if self.received else "without an answer"
             self.fail(UpstreamError(f"it closed the connection {what}"))
         elif tail.whole():
             self._settle()

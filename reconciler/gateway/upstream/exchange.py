@@ -72,6 +72,18 @@ class Exchange:
         self._connection: Connection | None = None
         self._incoming: Incoming | None = None
         self._sender: asyncio.Task[None] | None = None
+        #: The source of the body is waited for, and not the engine.
+        self._from_source = False
+
+    @property
+    def received(self) -> int:
+        """How often something of the answer came; see `leases.Flow`."""
+        return self._incoming.received if self._incoming is not None else 0
+
+    @property
+    def owed(self) -> bool:
+        """Whether the engine is waited for; see `leases.Flow`."""
+        return self._incoming is not None and self._incoming.awaited and not self._from_source
 
     async def __aenter__(self) -> Incoming:
         outgoing = self._outgoing
@@ -120,7 +132,7 @@ class Exchange:
         it later may have worked on the request, and died of it: that is not to be repeated.
         """
         connection, incoming = self._connection, self._incoming
-        if connection is None or incoming is None or connection.used < 2 or incoming.touched:
+        if connection is None or incoming is None or connection.used < 2 or incoming.received:
             return False
         return asyncio.get_running_loop().time() - self._began <= STALE_SECONDS
 
@@ -153,6 +165,7 @@ class Exchange:
 
     def _wait_for_engine(self, on: bool) -> None:
         """Count the time until the first byte from now on, or not; once that is here there is nothing to count."""
+        self._from_source = not on
         if self.unanswered and self._connection is not None:
             if on:
                 self._connection.deadline.set(self._first_byte, self._nothing)
