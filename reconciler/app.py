@@ -33,7 +33,7 @@ from reconciler.loop.adopt import GRACE_SECONDS, launch_of
 from reconciler.loop.launches import instance
 from reconciler.loop.startable import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
-from reconciler.manifest.applied import GatewaySettings
+from reconciler.manifest.applied import GatewaySettings, OnExit
 from reconciler.manifest.fields import is_loopback, listen_address
 from reconciler.memory.machine import open_machine
 from reconciler.notify import Notifier
@@ -45,8 +45,18 @@ from reconciler.worker.nap import stay_awake
 log = structlog.get_logger("reconciler")
 
 
-def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, json: bool) -> int:
+def run(
+    path: Path,
+    *,
+    state_dir: Path | None,
+    once: bool,
+    listen: str | None,
+    json: bool,
+    on_exit: OnExit | None = None,
+) -> int:
     """Run until stopped (or, with `once`, until converged) and return the exit code.
+
+    `on_exit` says what becomes of the models at the end, in place of the manifest.
 
     Everything that can be wrong before the first model is touched is said on stderr: the manifest, the state
     directory, the address.
@@ -68,7 +78,7 @@ def run(path: Path, *, state_dir: Path | None, once: bool, listen: str | None, j
                 directory,
                 sock,
                 listen,
-                once,
+                Options(once=once, on_exit=on_exit),
                 notifier,
                 backend_options={"use_uvloop": True},
             )
@@ -142,7 +152,7 @@ async def _main(
     directory: Path,
     sock: socket.socket | None,
     listen: str | None,
-    once: bool,
+    options: Options,
     notifier: Notifier,
 ) -> int:
     board = Board()
@@ -163,36 +173,40 @@ async def _main(
         book=book,
         board=board,
         close_upstream=gateway.close_upstream,
-        options=Options(once=once),
+        options=options,
     )
     wake.call = loop.nudge
 
-    def stop() -> None:
-        heartbeat.stopping()
-        loop.request_stop()
+    def stop(on_exit: OnExit | None = None) -> None:
+        loop.request_stop(on_exit)
+        heartbeat.stopping(leaves=loop.leaves)
 
-    board.request_stop, board.wake, board.forget = stop, loop.wake, loop.forget
+    board.request_stop, board.leaves = stop, lambda: loop.leaves
+    board.wake, board.forget = loop.wake, loop.forget
     board.ask, board.write_down = store.ask, loop.write_down
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_signals, stop)
-            if sock is not None:
-                tasks.start_soon(_watch, path, loop, listen, (applied.gateway.host, applied.gateway.port))
-                tasks.start_soon(_serve, gateway, board, applied, sock, directory, heartbeat.serving)
-                tasks.start_soon(heartbeat.run)
-            try:
-                await loop.run()
-            finally:
-                board.end()
-            tasks.cancel_scope.cancel()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await gateway.aclose()
-            await store.close()
-            host.close()
-            if sock is not None:
-                (directory / RUN_FILE).unlink(missing_ok=True)
-    return 1 if once and loop.blocked else 0
+    # Until all is closed: a signal that came too late to mean anything must not break that off.
+    async with anyio.create_task_group() as listening:
+        listening.start_soon(_signals, stop)
+        try:
+            async with anyio.create_task_group() as tasks:
+                if sock is not None:
+                    tasks.start_soon(_watch, path, loop, listen, (applied.gateway.host, applied.gateway.port))
+                    tasks.start_soon(_serve, gateway, board, applied, sock, directory, heartbeat.serving)
+                    tasks.start_soon(heartbeat.run)
+                try:
+                    await loop.run()
+                finally:
+                    board.end()
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await gateway.aclose()
+                await store.close()
+                host.close()
+                if sock is not None:
+                    (directory / RUN_FILE).unlink(missing_ok=True)
+        listening.cancel_scope.cancel()
+    return 1 if options.once and loop.blocked else 0
 
 
 class _Late:
@@ -206,11 +220,20 @@ class _Late:
 
 
 async def _signals(stop: Callable[[], None]) -> None:
-    """The first SIGINT or SIGTERM ends everything in order; the second cuts what is still being served."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+    """The first signal ends everything in order; a second SIGINT or SIGTERM ends it at once.
+
+    A terminal that is closed (SIGHUP) asks once, though it may say so twice: the kernel does, and the shell.
+    """
+    asked = False
+    heard = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # that is what nohup is for
+        heard.append(signal.SIGHUP)
+    with anyio.open_signal_receiver(*heard) as received:
         async for number in received:
             log.info("stopping", signal=signal.Signals(number).name)
-            stop()
+            if number != signal.SIGHUP or not asked:
+                stop()
+            asked = True
 
 
 async def _watch(path: Path, loop: Loop, listen: str | None, bound: tuple[str, int]) -> None:

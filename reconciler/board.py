@@ -10,7 +10,7 @@ from reconciler.core.machine import Halted, State
 from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
 from reconciler.leases import Admission, Traffic
-from reconciler.manifest.applied import Applied
+from reconciler.manifest.applied import Applied, OnExit
 
 if TYPE_CHECKING:
     from reconciler.store import Store
@@ -125,8 +125,10 @@ class Board:
         self._published = anyio.Event()
         #: Set by the loop's owner: has the loop look at the world soon. None = no loop turns.
         self.wake: Callable[[], None] | None = None
-        #: Set by the loop's owner; called by POST /api/v1/stop.
-        self.request_stop: Callable[[], None] = lambda: None
+        #: Set by the loop's owner; called by POST /api/v1/stop, with what is to become of the models, if that is said.
+        self.request_stop: Callable[[OnExit | None], None] = lambda on_exit: None
+        #: Set by the loop's owner: whether the models stay when it ends.
+        self.leaves: Callable[[], bool] = lambda: False
         #: Set by the loop's owner; called with a model's name by POST /api/v1/models/NAME/forget.
         self.forget: Callable[[str], None] = lambda model: None
         #: Set by the loop's owner: reads the ledger. None = there is none to read.

@@ -37,10 +37,11 @@ class Heartbeat:
         """Say that clients can connect."""
         self._serving.set()
 
-    def stopping(self) -> None:
+    def stopping(self, *, leaves: bool = False) -> None:
         """Tell the service manager that we end, and how long that may take at most. Again is harmless."""
         self._stopping = True
-        fields = ["STOPPING=1", "STATUS=stopping: requests end, then the models"]
+        then = "the models run on" if leaves else "then the models"
+        fields = ["STOPPING=1", f"STATUS=stopping: requests end, {then}"]
         if (snapshot := self._board.snapshot) is not None:
             loaded = {i.model for i in snapshot.world.observation.instances}
             fields.append(f"EXTEND_TIMEOUT_USEC={int(stop_seconds(snapshot.applied, loaded) * 1e6)}")

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
@@ -63,12 +63,19 @@ def run(
             metavar="HOST:PORT", help="Where clients connect, in place of the manifest's gateway.listen."
         ),
     ] = None,
+    on_exit: Annotated[
+        Literal["stop", "leave"] | None,
+        Parameter(
+            help="What becomes of the models when it ends, in place of the manifest's machine.on_exit: they are "
+            "stopped, or they run on for the next reconcile (leave)."
+        ),
+    ] = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Keep the AI model servers of this machine the way a YAML manifest says, within its memory.
 
     Without a command, run the loop and the gateway in the foreground. Ctrl-C once: requests in flight get up to 30
-    seconds, then the models end; twice: they are cut. A path that is called like a command is given as ./NAME.
+    seconds, then the models end; twice: all ends at once. A path that is called like a command is given as ./NAME.
 
     Exit codes: 0 done, also a loop that was ended by Ctrl-C or SIGTERM; 1 failure; 2 changes are pending (only with
     --detailed-exitcode); 64 wrong usage; 130 another command was interrupted.
@@ -76,6 +83,8 @@ def run(
     _check(path, dry_run=dry_run, once=once, rev=rev, detailed_exitcode=detailed_exitcode, listen=listen)
     if machine is not None and not dry_run:
         raise UsageError("--machine works with --dry-run only: the loop looks at the machine it runs on")
+    if on_exit is not None and dry_run:
+        raise UsageError("--on-exit has no effect with --dry-run")
     if dry_run:
         from reconciler.cli.dry_run import show_plan
 
@@ -88,8 +97,10 @@ def run(
             machine=machine,
         )
     from reconciler import app
+    from reconciler.manifest.applied import OnExit
 
-    return app.run(path, state_dir=state_dir, once=once, listen=listen, json=json)
+    wanted = OnExit(on_exit) if on_exit is not None else None
+    return app.run(path, state_dir=state_dir, once=once, listen=listen, json=json, on_exit=wanted)
 
 
 def mistyped(word: str) -> str | None:

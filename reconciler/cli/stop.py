@@ -4,22 +4,39 @@ import time
 from collections.abc import Iterator, Mapping
 from http.client import INTERNAL_SERVER_ERROR
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, note, say
 
 _POLL: Final = 0.1
+_LEFT: Final = (
+    "stopped; the models run on: the next `reconcile` takes them over, and `reconcile stop` ends them"
+)
 #: Leases that are named.
 _NAMED: Final = 10
 
 
 def stop(
-    *, no_wait: options.NoWait = False, timeout: options.Timeout = 120.0, state_dir: options.StateDir = None
+    *,
+    leave_models: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Let the models run on: the next reconcile takes them over, without a load.",
+        ),
+    ] = False,
+    no_wait: options.NoWait = False,
+    timeout: options.Timeout = 120.0,
+    state_dir: options.StateDir = None,
 ) -> int:
-    """Stop the running loop and its models, or the models that --once has left up.
+    """Stop the running loop and its models, or the models that were left running without a loop.
 
-    Requests in flight get their drain time; leases from outside end at once. Waits until nobody answers any more.
+    Requests in flight get their drain time; leases from outside end at once. Waits until nobody answers any more. What
+    machine.on_exit of the manifest says of the models rules where --leave-models is not given.
     """
     from reconciler.cli.client import LoopClient, NotRunningError, RefusedError, running_url
     from reconciler.store.paths import state_dir as resolve
@@ -28,9 +45,12 @@ def stop(
     directory = resolve(state_dir, create=False)
     url = running_url(directory)
     if url is None:
+        if leave_models:
+            say("no loop runs; models that run on without one are left as they are")
+            return 0
         return _end_leftovers(directory)
     loop = LoopClient(url)
-    answer = loop.call("POST", "/api/v1/stop")
+    answer = loop.call("POST", "/api/v1/stop", {"models": "leave"} if leave_models else None)
     if no_wait:
         return 0
     for line in _whom(answer):
@@ -40,7 +60,7 @@ def stop(
         try:
             loop.call("GET", "/healthz")  # asks for no scope, as a status would
         except NotRunningError:
-            say("stopped")
+            say(_LEFT if answer.get("models") == "leave" else "stopped")
             return 0
         except RefusedError as error:
             # A request that is under way when the gateway closes is answered with a 5xx.

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -16,11 +16,12 @@ from reconciler.gateway.access.guard import started
 from reconciler.gateway.advice import Advisor
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.history import Past
-from reconciler.gateway.holds import Holds
+from reconciler.gateway.holds import Holds, body_of
 from reconciler.gateway.naming import nowhere, resolve, unknown
 from reconciler.gateway.openapi.endpoint import openapi
 from reconciler.gateway.views import View, Views, check_loadable, model_entry, model_ids, verdict_entry
 from reconciler.leases import LeaseBook
+from reconciler.manifest.applied import OnExit
 
 #: Seconds since the loop's last pass after which it is taken to be stuck; it looks far more often.
 HEALTHY_SECONDS: Final = 30.0
@@ -126,12 +127,20 @@ class Control:
         self.board.forget(model)
         return self._accepted(snapshot, model, "forget")
 
-    async def stop(self, _request: Request) -> Response:
-        """Ask the loop to end; say whom it waits for, and whose leases end."""
+    async def stop(self, request: Request) -> Response:
+        """Ask the loop to end; say whom it waits for, whose leases end, and what becomes of the models."""
+        on_exit = _on_exit(await body_of(request, b"{}"))
         requests = [{"model": d.model, "active": d.active} for d in self.book.demands() if d.active]
         leases = [{"model": h.model, "owner": h.owner} for h in self.book.holds() if not h.ended]
-        self.board.request_stop()
-        body = {"requested": "stop", "within": STOP_SECONDS, "requests": requests, "leases": leases}
+        self.board.request_stop(on_exit)
+        models = OnExit.LEAVE if self.board.leaves() else OnExit.STOP
+        body = {
+            "requested": "stop",
+            "within": STOP_SECONDS,
+            "models": models.value,
+            "requests": requests,
+            "leases": leases,
+        }
         return JSONResponse(body, status_code=ACCEPTED)
 
     def _accepted(self, snapshot: Snapshot, model: str, requested: str) -> Response:
@@ -149,6 +158,16 @@ class Control:
             return JSONResponse(made)
 
         return endpoint
+
+
+def _on_exit(asked: dict[str, Any]) -> OnExit | None:
+    """Return what is to become of the models; None = nothing is said of that."""
+    said = asked.get("models")
+    if said is None:
+        return None
+    if said not in list(OnExit):
+        raise ApiError("invalid_request", "`models` is `stop` or `leave`")
+    return OnExit(said)
 
 
 def own_paths(request: Request) -> list[str]:

@@ -52,13 +52,13 @@ class Holds:
             if request.method == "DELETE":
                 self.book.release(hold_id)
                 return Response(status_code=204)
-            seconds, now = _seconds(await _body(request)), self.clock()
+            seconds, now = _seconds(await body_of(request)), self.clock()
             return JSONResponse(document(self.book.renew(hold_id, seconds, now), now))
         except LeaseRefused as refused:
             raise ApiError.refused(refused.refusal) from None
 
     async def _begin(self, request: Request) -> Response:
-        asked = await _body(request)
+        asked = await body_of(request)
         snapshot = started(self.board.snapshot)
         model = resolve(snapshot, _name(asked))
         wait = asked.get("wait", False)
@@ -129,18 +129,18 @@ def document(hold: Hold, now: float) -> dict[str, Any]:
     return {**made, "ends_in": round(max(0.0, hold.until - now), 3)}
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """Return the JSON object that was sent. Raises ApiError."""
+async def body_of(request: Request, otherwise: bytes = b"") -> dict[str, Any]:
+    """Return the JSON object that was sent; `otherwise` stands for an empty body. Raises ApiError."""
     data = b""
     try:
         async for part in request.stream():
             data += part
             if len(data) > MAX_BODY:
-                raise ApiError("request_too_large", f"a lease is asked for in at most {MAX_BODY} bytes")
+                raise ApiError("request_too_large", f"this is asked for in at most {MAX_BODY} bytes")
     except ClientDisconnect:
         raise ApiError("invalid_json", "the body did not arrive whole") from None
     try:
-        value = json.loads(data)
+        value = json.loads(data or otherwise)
     except (ValueError, RecursionError) as error:
         raise ApiError("invalid_json", f"the body is not JSON: {error}"[:300]) from None
     if not isinstance(value, dict):

@@ -66,13 +66,15 @@ class Host:
         *,
         grace: float,
         on_escalate: Callable[[str], None] | None = None,
+        hurried: Callable[[], bool] | None = None,
     ) -> StopReport:
         """End all processes of a launch and return when the last is gone: SIGTERM, `grace` seconds, SIGTERM, SIGKILL.
 
+        Once `hurried` says so, no step takes more than two seconds.
         Works as well when `process` is dead or unknown (None): what it left behind is found by its mark. Close the
         connections to the server before: some wait for their clients. Raises StopError for what survives.
         """
-        report = await Ladder(process, self._mark(launch_id), on_escalate).run(grace)
+        report = await Ladder(process, self._mark(launch_id), on_escalate, hurried).run(grace)
         if process is not None and process.pid in report.pids:
             await self._exits.wait(process)  # gone means reaped, too
         return report

@@ -19,6 +19,8 @@ from reconciler.host.tree import Mark, members
 SECOND_TERM_SECONDS: Final = 0.5
 #: How long the kernel may take to end what got SIGKILL: a process inside a driver call may be slow to go.
 KILL_SECONDS: Final = 10.0
+#: What each step gets at most once somebody is in a hurry.
+HURRIED_SECONDS: Final = 2.0
 _FIRST_PAUSE: Final = 0.005
 _LONGEST_PAUSE: Final = 0.05
 
@@ -62,11 +64,16 @@ class Ladder:
     """One stop: TERM, grace, TERM again, KILL, each over the whole tree."""
 
     def __init__(
-        self, process: Process | None, mark: Mark, on_escalate: Callable[[str], None] | None
+        self,
+        process: Process | None,
+        mark: Mark,
+        on_escalate: Callable[[str], None] | None,
+        hurried: Callable[[], bool] | None = None,
     ) -> None:
         self._process = process
         self._mark = mark
         self._on_escalate = on_escalate or (lambda _: None)
+        self._hurried = hurried or (lambda: False)
         self._seen: set[Process] = set()
         self._used: signal.Signals | None = None
 
@@ -81,10 +88,12 @@ class Ladder:
         return StopReport(time.monotonic() - began, self._used, pids)
 
     async def _climb(self, grace: float) -> None:
+        began = time.monotonic()
         if grace > 0:
             if await self._signal_and_wait(signal.SIGTERM, grace):
                 return
-            self._on_escalate(f"{await self._left()} still runs {grace:g} s after SIGTERM: SIGTERM again")
+            waited = time.monotonic() - began
+            self._on_escalate(f"{await self._left()} still runs {waited:.3g} s after SIGTERM: SIGTERM again")
             if await self._signal_and_wait(signal.SIGTERM, min(SECOND_TERM_SECONDS, grace)):
                 return
             self._on_escalate(f"{await self._left()} ignores SIGTERM: SIGKILL")
@@ -98,8 +107,8 @@ class Ladder:
                 return
 
     async def _signal_and_wait(self, number: signal.Signals, seconds: float) -> bool:
-        """Signal all that is left and return True once nothing is, False after `seconds`."""
-        deadline = time.monotonic() + seconds
+        """Signal all that is left and return True once nothing is, False after `seconds`, or soon where it hurries."""
+        deadline, hurried = time.monotonic() + seconds, False
         await anyio.to_thread.run_sync(_send_all, await self._look(), number)
         self._used = number
         pause = _FIRST_PAUSE
@@ -109,6 +118,8 @@ class Ladder:
                 if not newcomers:
                     return True
                 await anyio.to_thread.run_sync(_send_all, newcomers, number)
+            if not hurried and self._hurried():
+                hurried, deadline = True, min(deadline, time.monotonic() + HURRIED_SECONDS)
             if time.monotonic() >= deadline:
                 return False
             await anyio.sleep(min(pause, max(0.0, deadline - time.monotonic())))

@@ -90,7 +90,9 @@ class Hands:
         if launch.ready or launch.asleep:  # the next run, should it find it alive, ends what we began to end
             await self.record(launch, "stopping")
         try:
-            await self.host.stop(launch.process, launch.id, grace=grace, on_escalate=escalate)
+            await self.host.stop(
+                launch.process, launch.id, grace=grace, on_escalate=escalate, hurried=self.hurry.is_set
+            )
         except StopError as error:
             # Still there, so still charged: the plan will name it again.
             launch.broken, launch.ready, launch.asleep = True, False, False

@@ -79,6 +79,11 @@ class Journal:
         await self._event("adopted", launch.model, "Adopted", text)
 
     async def leftover(self, model: str, pids: tuple[int, ...], why: str) -> None:
+    async def left(self, launch: Launch) -> None:
+        """A process runs on although this run ends."""
+        text = f"pid {launch.process.pid} runs on for the next reconcile"
+        await self._event("left", launch.model, "Left", text)
+
         """A process of an earlier run is ended: what that run had begun is finished, or it is good for nothing."""
         log.info("ending a leftover", model=model, pids=pids, reason=why)
         await self._event("ended-leftover", model, "Leftover", why)

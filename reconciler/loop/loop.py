@@ -6,7 +6,7 @@ an outcome) and wake it; a wake carries no content, and a turn looks at the whol
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Final
@@ -15,23 +15,24 @@ import anyio
 import anyio.abc
 import structlog
 
-from reconciler.board import STOP_SECONDS, Board
+from reconciler.board import Board
 from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import plan
-from reconciler.core.types import Evict, Load, ModelSpec, Outcome, Plan, Preflight, Reason, Step, World
+from reconciler.core.types import Evict, Load, Outcome, Plan, Preflight, Reason, Step, World
 from reconciler.host import Host, Ports
-from reconciler.leases import LeaseBook, Refusal
+from reconciler.leases import LeaseBook
 from reconciler.loop.admission import admissions
 from reconciler.loop.adopt import adopt, tried, used_before
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
 from reconciler.loop.drains import Drains
+from reconciler.loop.ending import LAST_DRAIN, Ending
 from reconciler.loop.evicting import REPLACING, Evictor
 from reconciler.loop.floor import FloorWatch, Sunk
-from reconciler.loop.giving_up import NOT_WANTED, STOPPING, over
+from reconciler.loop.giving_up import NOT_WANTED, over
 from reconciler.loop.hands import Hands
 from reconciler.loop.hands import Outcome as Done
 from reconciler.loop.history import History
@@ -49,6 +50,7 @@ from reconciler.loop.refusals import once_ready, refusals
 from reconciler.loop.slot import Slot
 from reconciler.loop.states import States
 from reconciler.manifest import Applied, ManifestError
+from reconciler.manifest.applied import OnExit
 from reconciler.memory.probe import MachineProbe
 from reconciler.store import AsyncStore
 
@@ -66,11 +68,6 @@ _FOR_ROOM: Final = frozenset(
 LOADING_SHARE: Final = 0.03
 #: A turn that comes this much later than it should (the machine slept, we were stopped) only looks.
 LATE: Final = 5.0
-#: What requests in flight get at most when reconcile itself is stopped, in seconds; a second signal cuts them.
-LAST_DRAIN: Final = STOP_SECONDS
-#: Leases from outside that are named in the log when reconcile is stopped.
-NAMED: Final = 20
-#: Why a load is given up, where nothing else is said.
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -83,6 +80,8 @@ class Options:
 
     #: Return as soon as nothing more can be done, and leave the models running.
     once: bool = False
+    #: What becomes of the models at the end; None = what the manifest says then.
+    on_exit: OnExit | None = None
 
 
 class Loop:
@@ -137,6 +136,15 @@ class Loop:
             hide=host.hide,
             states=self._states,
         )
+        self._ending = Ending(
+            self._hands,
+            self._evictor,
+            book,
+            self._journal,
+            self._history,
+            self._outcomes,
+            self._desired.promised,
+        )
         self._drains = Drains()
         self._slot = Slot(self.wake, self._observer.available)
         self._forget: set[str] = set()
@@ -151,6 +159,8 @@ class Loop:
         self._crowded = False
         self._late = False
         self._stopping = False
+        #: What whoever asked to stop wants to become of the models; None = nothing was said of that.
+        self._on_exit: OnExit | None = None
         #: When it was asked to stop; infinite = it was not.
         self._stop_asked = inf
         #: Whether something the manifest wants could not be done; the result of a run with `once`.
@@ -177,24 +187,26 @@ class Loop:
         self._forget.add(model)
         self.wake()
 
-    def request_stop(self) -> None:
-        """Begin nothing more, end what is loaded, and return. A second call hurries: drains end at once."""
+    def request_stop(self, on_exit: OnExit | None = None) -> None:
+        """Begin nothing more, end what is loaded, or leave it, and return. A second call hurries: drains end at once.
+
+        `on_exit` says what becomes of the models; None = as was said before, or in the manifest.
+        """
+        self._on_exit = on_exit or self._on_exit
         if self._stopping:
-            self._hands.hurry.set()
+            self._ending.hurry()
         else:
             self._stop_asked = self._clock()
         self._stopping = True
         self._evictor.sleep_no_more()
-        self._end_leases()
+        self._ending.end_leases()
         self.wake()
 
-    def _end_leases(self) -> None:
-        """End the leases from outside at once: nobody can tell their holders to be quick."""
-        ended = self._book.end_holds("reconcile is stopping")
-        if ended:
-            named = [f"{hold.model} ({hold.owner})" for hold in ended[:NAMED]]
-            more = {"more": len(ended) - NAMED} if len(ended) > NAMED else {}
-            log.info("leases are ended: reconcile is stopping", leases=named, **more)
+    @property
+    def leaves(self) -> bool:
+        """Whether the models stay when this run ends."""
+        said = self._on_exit or self._options.on_exit or self._applied.on_exit
+        return said is OnExit.LEAVE
 
     # -- the story -------------------------------------------------------------------------------------------------
 
@@ -210,7 +222,7 @@ class Loop:
                     if not self._halted:
                         await self._sleep(until)
                 if not self._options.once or self._stopping:
-                    await self._end_all()
+                    await (self._ending.leave_all if self.leaves else self._ending.stop_all)()
                 await self._history.close(self._clock())
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -470,20 +482,6 @@ class Loop:
             self.blocked = bool(blocked)
             self._slot.halt("converged", now)
 
-    async def _end_all(self) -> None:
-        """Stop every model, one after the other; requests that come now are told so at once."""
-        self._book.shut(Refusal(503, "model_stopped", STOPPING, retry_after=10.0))
-        for launch in self._launches:
-            model = self._desired.promised(launch.model)
-            pid, started = launch.process.pid, launch.process.started
-            step = Evict(launch.model, pid, started, launch.holds or 0, Reason.SHUTDOWN, drain=True)
-            self._history.begun(step, self._clock())
-            await self._journal.begun(step)
-            last = replace(model, drain_timeout=min(model.drain_timeout, LAST_DRAIN))
-            done = await self._evictor.evict(step, partial(_always, last))
-            await self._outcomes.after_evict(step, done)
-        log.info("stopped")
-
     # -- small things ----------------------------------------------------------------------------------------------
 
     @property
@@ -509,10 +507,6 @@ class Loop:
         launch.exited_at = self._clock()
         launch.exited.set()
         self.wake()
-
-
-def _always(model: ModelSpec) -> ModelSpec:
-    return model
 
 
 def _started_by(step: Step) -> str:

@@ -24,6 +24,14 @@ class Scope(StrEnum):
 EVERYTHING: Final = frozenset(Scope)
 
 
+class OnExit(StrEnum):
+    """What becomes of the models when the manager ends."""
+
+    STOP = "stop"
+    #: They run on, and the next manager takes them over.
+    LEAVE = "leave"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKey:
     """One key, what it allows, and how it is called in logs. The key itself is shown nowhere."""
@@ -216,3 +224,4 @@ class Applied:
     states: Mapping[str, StateSettings] = field(default_factory=dict)
     #: Bytes that all saved states may take together.
     state_disk: int = 10 << 30
+    on_exit: OnExit = OnExit.STOP

@@ -88,6 +88,7 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
         virtual=virtual,
         states=build.build_states(document),
         state_disk=document.machine.state_disk,
+        on_exit=document.machine.on_exit,
         warnings=(*too_large(document), *unlimited(document, root)),
     )
 

@@ -1,9 +1,14 @@
 """The keys of `machine`: what models may use of it, and when it is too full."""
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import Field, PlainValidator
 
 from reconciler.manifest import fields as f
+from reconciler.manifest.applied import OnExit
 from reconciler.manifest.parts import Part, written
+
+OnExitField = Annotated[OnExit, PlainValidator(f.choice(OnExit)), f.schema(enum=[o.value for o in OnExit])]
 
 
 class Marks(Part):
@@ -62,4 +67,9 @@ class Machine(Part):
         "18100-18199",
         description="First and last port that models without a `port` of their own may be given. "
         "Running models keep theirs.",
+    )
+    on_exit: OnExitField = written(
+        "stop",
+        description="What becomes of the models when `reconcile` ends: they are stopped, or they run on and the next "
+        "`reconcile` takes them over (leave). Applies at once.",
     )

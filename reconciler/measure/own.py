@@ -23,6 +23,7 @@ from reconciler.host.owner import owner_of
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop
 from reconciler.manifest import Applied
+from reconciler.manifest.applied import OnExit
 from reconciler.measure.calls import ask_model
 from reconciler.measure.watch import Measured, Watch
 from reconciler.memory.machine import open_machine
@@ -137,14 +138,14 @@ async def _with_loop(
             failure.append(error)
         finally:
             tell("ending", None)
-            loop.request_stop()
+            loop.request_stop(OnExit.STOP)
 
     async def listen(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
             async for number in received:
                 caught.append(int(number))
                 scope.cancel()
-                loop.request_stop()
+                loop.request_stop(OnExit.STOP)
 
     scope = anyio.CancelScope()
     async with anyio.create_task_group() as tasks:

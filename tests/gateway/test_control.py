@@ -24,7 +24,7 @@ from reconciler.core.types import (
 from reconciler.gateway.errors import CODES
 from reconciler.gateway.naming import header_form, near, unknown
 from reconciler.gateway.views import model_state, standard_views
-from reconciler.manifest.applied import ApiKey, GatewaySettings, Scope
+from reconciler.manifest.applied import ApiKey, GatewaySettings, OnExit, Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -225,12 +225,30 @@ async def test_forgetting_is_passed_to_the_owner() -> None:
 
 async def test_stop_asks_the_owner() -> None:
     async with rig() as r:
-        stopped: list[bool] = []
-        r.board.request_stop = lambda: stopped.append(True)
+        stopped: list[OnExit | None] = []
+        r.board.request_stop = stopped.append
         answer = await r.client.post("/api/v1/stop")
         assert answer.status_code == 202
-        assert answer.json() == {"requested": "stop", "within": 30.0, "requests": [], "leases": []}
-        assert stopped == [True]
+        assert answer.json() == {
+            "requested": "stop",
+            "within": 30.0,
+            "models": "stop",
+            "requests": [],
+            "leases": [],
+        }
+        assert stopped == [None]
+
+
+async def test_stop_says_what_becomes_of_the_models_and_takes_no_other_word() -> None:
+    async with rig() as r:
+        stopped: list[OnExit | None] = []
+        r.board.request_stop, r.board.leaves = stopped.append, lambda: True
+        answer = await r.client.post("/api/v1/stop", json={"models": "leave"})
+        assert (answer.status_code, answer.json()["models"]) == (202, "leave")
+        for wrong, code in (({"models": "go"}, "invalid_request"), ([], "invalid_json")):
+            refused = await r.client.post("/api/v1/stop", json=wrong)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, code)
+        assert stopped == [OnExit.LEAVE]
 
 
 async def test_stop_says_whom_it_waits_for_and_whose_leases_end() -> None:

@@ -151,7 +151,7 @@ async def test_further_hosts_come_from_the_newest_manifest() -> None:
 async def test_a_page_elsewhere_changes_nothing() -> None:
     async with rig() as r:
         stopped: list[bool] = []
-        r.board.request_stop = lambda: stopped.append(True)
+        r.board.request_stop = lambda on_exit: stopped.append(True)
         headers = {"origin": "https://evil.example", "content-type": "text/plain"}
         for path in (path for method, path in ROUTES if method == "POST"):
             answer = await r.client.post(path, json={"model": "chat"}, headers=headers)

@@ -46,7 +46,12 @@ def paths() -> dict[str, Any]:
         }
     }
     made["/api/v1/stop"] = {
-        "post": _wish("stop", "End the loop and the gateway; models go on as the manifest says.")
+        "post": _wish(
+            "stop",
+            "End the loop and the gateway. The models end too, or run on for the next loop (`leave`); without a body as"
+            " `machine.on_exit` says.",
+        )
+        | {"requestBody": {**_body("StopRequest"), "required": False}}
     }
     return made | _leases()
 

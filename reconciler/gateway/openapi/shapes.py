@@ -96,12 +96,20 @@ def _answers() -> dict[str, Any]:
         ),
         "Health": record("status", status={"const": "ok"}, age_seconds={"type": "number", "minimum": 0}),
         "Readiness": record("status", status={"const": "ready"}, pinned={"type": "array", "items": TEXT}),
+        "StopRequest": record(
+            "",
+            models={
+                "enum": ["stop", "leave"],
+                "description": "What becomes of the models; without it, what the manifest says.",
+            },
+        ),
         "Requested": record(
             "requested",
             requested={"enum": ["load", "evict", "forget", "stop"]},
             model=TEXT,
             verdict={"anyOf": [verdict, {"type": "null"}]},
             within={"type": "number", "description": "Seconds that requests get at most (stop)."},
+            models={"enum": ["stop", "leave"], "description": "What becomes of the models (stop)."},
             requests={
                 "type": "array",
                 "items": record("model active", model=TEXT, active={"type": "integer"}),
