@@ -17,7 +17,7 @@ class Resumed:
 
     #: When each load in advance of the last hour was begun, sorted; monotonic seconds.
     prewarmed: tuple[float, ...] = ()
-    #: Models that a person had asked to go, and nobody asked for since; sorted.
+    #: Models that a person had asked to go, gone or not, and nobody asked for since; sorted.
     dismissed: tuple[str, ...] = ()
 
 
@@ -27,7 +27,9 @@ def resumed(store: Store, wall: float, now: float) -> Resumed:
     begun = store.event_times("load", str(Reason.PREWARM), wall - HOUR)
     # Of a clock that was set back since, the times lie ahead: as if it were just now.
     ages = (max(0.0, wall - at) for at in begun)
-    gone = (one.model for one in store.last_evictions() if _stays_out(store, one))
+    gone = {one.model for one in store.last_evictions() if _stays_out(store, one)}
+    # A crash in the middle of such an eviction: there is no record of it, and it is still to be done.
+    gone.update(store.begun_last(str(Reason.DISMISSED)))
     return Resumed(tuple(sorted(now - age for age in ages)), tuple(sorted(gone)))
 
 

@@ -101,6 +101,20 @@ class Past(Connection):
             ).fetchall()
         return tuple(EvictionRecord(*row) for row in rows)
 
+    def begun_last(self, reason: str) -> tuple[str, ...]:
+        """Return the models of which the last that is told is an eviction that was begun for this reason, sorted.
+
+        No end of it was written: whoever wrote this died in the middle of it.
+        """
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT model FROM events WHERE kind = 'evict' AND reason = ? AND id IN (SELECT max(id) FROM events"
+                " WHERE kind IN ('evict', 'evicted', 'asleep', 'given-up', 'load', 'loaded') GROUP BY model)"
+                " ORDER BY model",
+                (reason,),
+            ).fetchall()
+        return tuple(str(row[0]) for row in rows)
+
     def add_requests(self, batch: Iterable[RequestRecord]) -> int:
         """Append requests and return the id of the last, 0 for none; the ids in the records do not count."""
         return self._append(list(batch))

@@ -309,6 +309,22 @@ async def test_a_model_that_was_asked_to_go_stays_out_over_restarts(store: Async
     assert once_more.history.resumed.dismissed == ("chat",)
 
 
+@pytest.mark.parametrize("end", [None, "called off", "asked again"])
+async def test_a_crash_while_it_goes_leaves_it_asked_to_go(store: AsyncStore, end: str | None) -> None:
+    """No record was made of an eviction that was only begun; the events know of it."""
+    run = await Run.begin(store)
+    await run.turn()
+    [instance] = run.seen.instances
+    step = Evict("chat", instance.pid, instance.started, 7 << 30, Reason.DISMISSED)
+    await run.journal.begun(step)
+    if end == "called off":
+        await run.journal.given_up(step, "a request came first")
+    elif end == "asked again":
+        await load(run, Reason.WARM)
+    again = await Run.begin(store, WALL + 10_000.0)
+    assert again.history.resumed.dismissed == (() if end else ("chat",))
+
+
 @pytest.mark.parametrize("how", ["asked", "held", "loaded", "evicted for another reason", "called off"])
 async def test_a_model_that_was_wanted_since_does_not_stay_out(store: AsyncStore, how: str) -> None:
     run = await Run.begin(store)
