@@ -36,6 +36,7 @@ def _why(going: Going, rest: str, now: float, shortage: str) -> str:
         return f"{text}, asleep" if going.instance.asleep else text
     return {
         Reason.CRASHED: "what a dead process left behind",
+        Reason.HUNG: going.instance.hung,
         Reason.OVER_BUDGET: f"models hold more than the budget, {rest}",
         Reason.MEMORY_PRESSURE: f"{shortage}, {rest}",
     }.get(going.reason, rest)

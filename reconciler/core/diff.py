@@ -199,7 +199,7 @@ def _own_size(entries: dict[tuple[str, str], LedgerEntry], instance: Instance) -
 def _match(
     manifest: Manifest, instances: Iterable[Instance]
 ) -> tuple[dict[str, Instance], dict[str, Instance], list[Instance]]:
-    """Choose one instance a model (the fresh, ready, oldest one); the rest, and what is broken, are strays.
+    """Choose one instance a model (the fresh, ready, oldest one); the rest, and what is broken or hangs, are strays.
 
     Second come those that sleep, of models of which none is awake.
     """
@@ -213,7 +213,7 @@ def _match(
     strays = []
     for instance in ordered:
         known = instance.model in chosen or instance.model in sleeping
-        if instance.model in digests and not known and not instance.broken:
+        if instance.model in digests and not known and not (instance.broken or instance.hung):
             (sleeping if instance.asleep else chosen)[instance.model] = instance
         else:
             strays.append(instance)

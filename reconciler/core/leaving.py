@@ -89,9 +89,11 @@ def stray_reason(stray: Instance, named: set[str]) -> Reason:
     if stray.broken:
         return Reason.CRASHED
     return Reason.DUPLICATE if stray.model in named else Reason.REMOVED
+    if stray.hung:
+        return Reason.HUNG
 
 
 def going_order(going: Going) -> tuple[bool, bool, str, int]:
     """Sort those that leave: second processes, then idle ones; a drain holds up everything behind it."""
-    ahead = going.reason in (Reason.CRASHED, Reason.DUPLICATE)
+    ahead = going.reason in (Reason.CRASHED, Reason.DUPLICATE, Reason.HUNG)
     return (not ahead, going.busy, going.instance.model, going.instance.pid)

@@ -177,7 +177,7 @@ def _may_leave(action: Evict, spec: ModelSpec, instance: Instance) -> bool:
     """Whether a process of a pinned model is what may be stopped: no use to anybody, or replaced at once."""
     if action.reason is Reason.DRIFTED:
         return instance.digest != spec.digest or bool(instance.weights) or instance.asleep
-    pointless = action.reason in (Reason.DUPLICATE, Reason.CRASHED)
+    pointless = action.reason in (Reason.DUPLICATE, Reason.CRASHED) or bool(instance.hung)
     return pointless or action.reason is Reason.RESTART_DUE or instance.digest != spec.digest
 
 

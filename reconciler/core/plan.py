@@ -144,6 +144,8 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
     if block is not None:
         return _blocked(row, block, now, selection)
     if row.instance is not None:
+        if evict.reason is Reason.HUNG:  # a row without a process: it is on its own already
+            charge = evict.frees
         return Verdict(row.name, Outcome.KEEP, *_kept(row, now))
     if row.demand.dismissed:
         text = "evicted by hand: it stays out until a request or `reconcile load` asks for it"

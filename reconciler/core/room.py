@@ -140,10 +140,13 @@ class Room:
         first: list[Going] = []
         going: list[Going] = []
         named = {r.name for r in self.table.rows}
+        in_use = {r.name for r in self.table.rows if r.demand.in_use} | self.table.still_serving
         for stray in self.table.strays:
             charge, files = book.stray_charge(stray), _stray_files(stray)
-            busy = stray.model in self.table.still_serving and not stray.broken
-            if busy and stray.model in self.table.spared:
+            # One that hangs may have requests that still get something.
+            serving = in_use if stray.hung else self.table.still_serving
+            busy = stray.model in serving and not stray.broken
+            if busy and stray.model in self.table.spared and not stray.hung:
                 continue
             leaving = Going(stray, own(charge or 0, files), stray_reason(stray, named), files, busy=busy)
             # Before anything else go: a second process, which would pass for the model were the other one stopped

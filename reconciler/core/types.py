@@ -68,6 +68,7 @@ class Reason(StrEnum):
     DISMISSED = "Dismissed"
     CRASHED = "Crashed"
     SHUTDOWN = "Shutdown"
+    HUNG = "Hung"
     # evict, and blocked
     MEMORY_PRESSURE = "MemoryPressure"
     # keep
@@ -200,6 +201,9 @@ class Instance:
     returned: bool = False
 
 
+    #: Why it is suspected to hang, and why it is sure that it does, in words for people; "" = it is not.
+    suspect: str = ""
+    hung: str = ""
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What clients and people want of one model right now. Level, not edge: a snapshot, never an event."""

@@ -40,6 +40,7 @@ WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.DRIFTED: f"{_AGAIN}, with its new settings",
         Reason.DUPLICATE: f"{_AGAIN} once its second process is gone",
         Reason.CRASHED: f"ended by itself, and {_AGAIN}",
+        Reason.HUNG: f"hangs, is being stopped, and {_AGAIN}",
         Reason.BACKING_OFF: "failed to start",
         Reason.RESTING: "was unloaded a moment ago",
         Reason.MEMORY_PRESSURE: "waits until there is more free memory",

@@ -98,6 +98,7 @@ def instances(draw: st.DrawFn, name: str, pid: int) -> Instance:
         last_used=min(NOW, NOW - age + used),
         served=draw(st.integers(0, 1)),
         broken=odd == 2,
+        hung="it hangs" if odd == 6 and not asleep else "",
         admitted=draw(st.sampled_from([0, 0, 20, 80])) * MIB,
         files=files,
         device=(committed or 0) * MIB // 2 if odd in (3, 4) else 0,
@@ -592,7 +593,7 @@ def test_unknown_memory_loads_nothing_and_displaces_nobody(case: tuple[Manifest,
     for step in plan(manifest, blind, NOW).steps:
         assert isinstance(step, Evict)
         row = rows.get(step.model)
-        cleared = step.reason in (Reason.DUPLICATE, Reason.CRASHED)
+        cleared = step.reason in (Reason.DUPLICATE, Reason.CRASHED, Reason.HUNG)
         if row is not None and row.sleeper is not None:  # it serves nobody, and cannot be woken any more
             cleared = cleared or step.reason in (Reason.DRIFTED, Reason.DISMISSED)
         assert row is None or cleared or removal_reason(row, NOW) is not None

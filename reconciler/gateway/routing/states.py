@@ -41,7 +41,8 @@ def states_of(snapshot: Snapshot, demands: Iterable[Demand] | None = None) -> Ma
     leaving = state.action.model if isinstance(state, Evicting) else None
     loading = state.action.model if isinstance(state, Loading) else None
     digests = {m.name: m.digest for m in snapshot.applied.manifest.models}
-    instances = [i for i in world.observation.instances if digests.get(i.model) == i.digest and not i.broken]
+    instances = [i for i in world.observation.instances if digests.get(i.model) == i.digest]
+    instances = [i for i in instances if not (i.broken or i.hung)]
     ready = {i.model for i in instances if i.ready} - {leaving}
     coming = ({i.model for i in instances if not (i.ready or i.asleep)} | waited | {loading}) - {leaving}
     needs, free = _needs(snapshot), snapshot.plan.account.free
