@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from reconciler.board import Progress, Snapshot
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.machine import Evicting, Idle, Loading, Settling, State
 from reconciler.core.memory import Estimate, HostUse, Memory, Said
@@ -213,7 +214,12 @@ def snapshot(state: State | None = None, progress: Progress | None = None) -> Sn
                     "coder", "dk", gib(19), load_seconds=18.2, said=Said(context=gib(2), compute=mib(300))
                 ),
                 LedgerEntry(
-                    "flaky", "df", failures=3, retry_at=NOW + 45, last_error="exit 1: cannot open\nx"
+                    "flaky",
+                    "df",
+                    failures=3,
+                    retry_at=NOW + 45,
+                    last_error="exit 1: cannot open\nx",
+                    kind=FailureKind.CRASHED,
                 ),
             ),
         ),

@@ -15,7 +15,9 @@ Json = Mapping[str, Any]
 
 POLL: Final = 0.1
 #: No waiting changes these. For other reasons it may still come about by itself: a busy victim becomes idle.
-_FINAL: Final = frozenset({"NeverFits", "NotStartable", "SizeUnknown", "MemoryUnknown", "BackingOff"})
+_FINAL: Final = frozenset(
+    {"NeverFits", "NotStartable", "SizeUnknown", "MemoryUnknown", "BackingOff", "GivenUp"}
+)
 #: Looks at the machine after which the loop has surely heard: one may have been under way when we asked.
 _HEARD: Final = 2
 

@@ -130,7 +130,7 @@ class _Search:
         )
 
     def _ask(self) -> Iterator[Change]:
-        due = {Reason.BACKING_OFF, Reason.RESTING}
+        due = {Reason.BACKING_OFF, Reason.GIVEN_UP, Reason.RESTING}
         return self._first(iter((Change(ChangeKind.ASK, self.model),) if self.reason in due else ()))
 
     def _may_preempt(self) -> Iterator[Change]:

@@ -4,13 +4,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from reconciler.core import crashes
+from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import Estimate, Memory, Said
 from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Preflight
 from reconciler.core.words import times
 
-#: Wait before the second try after a failure; doubled each time up to the cap. Five starts in the first minute.
-BACKOFF_FIRST: Final = 2.0
-BACKOFF_CAP: Final = 300.0
 #: A model that served this long, or answered so many requests, is healthy: what failed before is forgotten. One that
 #: dies of each first request answers none, and is tried more and more seldom.
 STABLE_SECONDS: Final = 60.0
@@ -107,14 +106,15 @@ def size(spec: ModelSpec, preflight: Preflight | None, entry: LedgerEntry | None
     """Return the bytes a loaded model is charged: the larger of estimate and measured peak; None = unknown.
 
     The peak counts also while the model is not loaded: otherwise a model measured at 6 GiB would be evicted for its
-    size and reloaded at its stated 1 GiB, for ever. What another build of the engine held, or the model with other
-    weights, says nothing of this one.
+    size and reloaded at its stated 1 GiB, for ever. So does what was too little for it a short time ago. What another
+    build of the engine held, or the model with other weights, says nothing of this one.
     """
     entry = None if entry is None or _other(entry, preflight) else entry
     stated = spec.steady if spec.steady is not None else _estimated(preflight, entry)
-    if entry is None or entry.peak <= 0:
+    known = 0 if entry is None else max(entry.peak, entry.raised)
+    if known <= 0:
         return stated
-    return entry.peak if stated is None else max(stated, entry.peak)
+    return known if stated is None else max(stated, known)
 
 
 def _other(entry: LedgerEntry, preflight: Preflight | None) -> bool:
@@ -194,28 +194,90 @@ def loaded(
 
 
 def begun(entry: LedgerEntry, build: str, weights: str = "") -> LedgerEntry:
-    """Return the entry as a load with this engine build and these weights begins: what others held is forgotten."""
+    """Return the entry as a load with this engine build and these weights begins: what others held is forgotten.
+
+    So are their failures, if these had the next try wait for a change.
+    """
+    known = replace(entry, build=build or entry.build, weights=weights or entry.weights)
     if not _differ(entry.build, build) and not _differ(entry.weights, weights):
-        return entry
-    return replace(entry, peak=0, said=None, build=build or entry.build, weights=weights or entry.weights)
+        return known
+    if gave_up(entry):
+        known = replace(known, failures=0, retry_at=None)
+    return replace(known, peak=0, said=None, raised=0, raised_until=None)
 
 
-def failed(entry: LedgerEntry, error: str, now: float) -> LedgerEntry:
-    """Return the entry after a failed load or a crash: one more failure, and the time of the next try."""
+def gave_up(entry: LedgerEntry) -> bool:
+    """Whether requests do not wait for the next try; see `core.crashes`."""
+    return entry.kind is not None and crashes.given_up(entry.kind, entry.failures)
+
+
+def waits(entry: LedgerEntry | None, preflight: Preflight | None, now: float) -> bool:
+    """Whether a model is not to be tried yet after a failure. One that was given up is, once something has changed."""
+    if entry is None or entry.retry_at is None or entry.retry_at <= now:
+        return False
+    return not (gave_up(entry) and _other(entry, preflight))
+
+
+def failed(
+    entry: LedgerEntry, error: str, now: float, kind: FailureKind = FailureKind.CRASHED, had: int = 0
+) -> LedgerEntry:
+    """Return the entry after a failed load or a crash: one more failure, and the time of the next try.
+
+    `had` is how many bytes it was let in at, or held if that was more: with those it is not tried again if they were
+    too few.
+    """
     failures = entry.failures + 1
-    wait = min(BACKOFF_CAP, BACKOFF_FIRST * 2.0 ** min(failures - 1, 30))
-    return replace(entry, failures=failures, retry_at=now + wait, last_error=error)
+    due = now + crashes.wait(kind, failures)
+    return _raised(replace(entry, failures=failures, retry_at=due, last_error=error, kind=kind), had, now)
 
 
-def crashed(entry: LedgerEntry, error: str, ran_seconds: float, answered: int, now: float) -> LedgerEntry:
+def _raised(entry: LedgerEntry, had: int, now: float) -> LedgerEntry:
+    more = crashes.more(entry.kind, had) if entry.kind is not None else 0
+    if more <= entry.raised:
+        return entry
+    return replace(entry, raised=more, raised_until=now + crashes.RAISE_SECONDS)
+
+
+def resumed(entry: LedgerEntry, now: float) -> LedgerEntry:
+    """Return the entry as the manager takes it over from an earlier run: no wait is longer than it would be from now.
+
+    The clock it was written by may have been another one. What has no end any more ends as if it began now.
+    """
+    if entry.retry_at is not None and entry.failures > 0:
+        longest = now + crashes.wait(entry.kind or FailureKind.CRASHED, entry.failures)
+        entry = replace(entry, retry_at=min(entry.retry_at, longest))
+    if entry.raised > 0:
+        until = now + crashes.RAISE_SECONDS
+        ends = until if entry.raised_until is None else min(entry.raised_until, until)
+        entry = replace(entry, raised_until=ends)
+    return entry
+
+
+def eased(entry: LedgerEntry, now: float) -> LedgerEntry:
+    """Return the entry without the charge that was raised for want of memory, once that is long ago."""
+    if entry.raised_until is None or entry.raised_until > now:
+        return entry
+    return replace(entry, raised=0, raised_until=None)
+
+
+def crashed(
+    entry: LedgerEntry,
+    error: str,
+    ran_seconds: float,
+    answered: int,
+    now: float,
+    kind: FailureKind = FailureKind.CRASHED,
+    had: int = 0,
+) -> LedgerEntry:
     """Return the entry after a ready model died by itself: one that had been stable may come back at once.
 
     One that was so only by its answers is counted from the beginning: its next try is near, but never at once, for
     ten requests are quickly answered.
     """
     if ran_seconds >= STABLE_SECONDS:
-        return replace(entry, failures=0, retry_at=None, last_error=error)
-    return failed(replace(entry, failures=0) if answered >= STABLE_ANSWERS else entry, error, now)
+        calm = replace(entry, failures=0, retry_at=None, last_error=error, kind=kind)
+        return _raised(calm, had, now)
+    return failed(replace(entry, failures=0) if answered >= STABLE_ANSWERS else entry, error, now, kind, had)
 
 
 def cause(entry: LedgerEntry) -> str:
@@ -237,7 +299,8 @@ def stable(entry: LedgerEntry, ran_seconds: float, answered: int) -> LedgerEntry
 
 def forgotten(entry: LedgerEntry) -> LedgerEntry:
     """Return the entry without what was measured and what failed: a person says that it does not hold any more."""
-    return replace(entry, peak=0, said=None, failures=0, retry_at=None, last_error="")
+    fresh = replace(entry, peak=0, said=None, failures=0, retry_at=None, last_error="", kind=None)
+    return replace(fresh, raised=0, raised_until=None)
 
 
 def wished(entry: LedgerEntry) -> LedgerEntry:

@@ -31,6 +31,8 @@ def _times(row: Row, now: float) -> Iterator[float]:
     demand = row.demand
     if row.entry is not None and row.entry.retry_at is not None:
         yield row.entry.retry_at
+    if row.entry is not None and row.entry.raised_until is not None:
+        yield row.entry.raised_until
     if demand.oldest is not None and demand.waiting > 0:
         yield demand.oldest + patience(row)
         yield demand.oldest + LONG

@@ -91,8 +91,7 @@ def fitness(
     if instance is not None:
         fresh = instance.digest == spec.digest and not weights_replaced(instance, preflight)
         return Fitness.FRESH if fresh else Fitness.DRIFTED
-    failing = entry is not None and entry.retry_at is not None and entry.retry_at > now
-    return Fitness.FAILING if failing else Fitness.MISSING
+    return Fitness.FAILING if book.waits(entry, preflight, now) else Fitness.MISSING
 
 
 def weights_replaced(instance: Instance, preflight: Preflight | None) -> bool:

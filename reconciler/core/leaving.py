@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from reconciler.core import book
 from reconciler.core.diff import Fitness, Row
 from reconciler.core.restarts import restart_due
 from reconciler.core.selection import Going
@@ -19,8 +20,8 @@ def unstartable(row: Row, now: float) -> Reason | None:
     """Return why a model cannot be started at all now, memory aside, or None."""
     if row.preflight is not None and row.preflight.reason is not None:
         return Reason.NOT_STARTABLE
-    if row.entry is not None and row.entry.retry_at is not None and row.entry.retry_at > now:
-        return Reason.BACKING_OFF
+    if row.entry is not None and book.waits(row.entry, row.preflight, now):
+        return Reason.GIVEN_UP if book.gave_up(row.entry) else Reason.BACKING_OFF
     if row.need is None:
         return Reason.SIZE_UNKNOWN
     return None
@@ -88,9 +89,9 @@ def stray_reason(stray: Instance, named: set[str]) -> Reason:
     """Return why a process leaves that no row accounts for."""
     if stray.broken:
         return Reason.CRASHED
-    return Reason.DUPLICATE if stray.model in named else Reason.REMOVED
     if stray.hung:
         return Reason.HUNG
+    return Reason.DUPLICATE if stray.model in named else Reason.REMOVED
 
 
 def going_order(going: Going) -> tuple[bool, bool, str, int]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
-from reconciler.core import book
+from reconciler.core import book, crashes
 from reconciler.core.changes import next_change
 from reconciler.core.details import evict_detail, load_detail, serves_on, use
 from reconciler.core.diff import Row, Table, compare
@@ -27,6 +28,9 @@ from reconciler.core.types import (
 )
 from reconciler.core.words import size as size_text
 from reconciler.core.words import span
+
+#: Reasons for which a model waits that has failed.
+_AFTER_FAILURES: Final = frozenset({Reason.BACKING_OFF, Reason.GIVEN_UP})
 
 
 def plan(manifest: Manifest, world: World, now: float) -> Plan:
@@ -140,12 +144,12 @@ def _verdict(row: Row, load: Load | None, evict: Evict | None, selection: Select
     if evict is not None and evict.reason not in (Reason.DUPLICATE, Reason.CRASHED):
         detail = f"for {evict.for_model}: {evict.detail}" if evict.for_model else evict.detail
         charge = row.charge if row.sleeper is None else row.sleeper.charge
+        if evict.reason is Reason.HUNG:  # a row without a process: it is on its own already
+            charge = evict.frees
         return Verdict(row.name, Outcome.EVICT, evict.reason, charge, detail)
     if block is not None:
         return _blocked(row, block, now, selection)
     if row.instance is not None:
-        if evict.reason is Reason.HUNG:  # a row without a process: it is on its own already
-            charge = evict.frees
         return Verdict(row.name, Outcome.KEEP, *_kept(row, now))
     if row.demand.dismissed:
         text = "evicted by hand: it stays out until a request or `reconcile load` asks for it"
@@ -184,7 +188,7 @@ def _blocked(row: Row, block: Block, now: float, selection: Selection) -> Verdic
     would = block.reason is Reason.NO_ROOM or (mild and not row.demanded)
     outcome = Outcome.COLD if would and row.instance is None else Outcome.BLOCKED
     retry_in = None
-    if block.reason is Reason.BACKING_OFF and row.entry is not None and row.entry.retry_at is not None:
+    if block.reason in _AFTER_FAILURES and row.entry is not None and row.entry.retry_at is not None:
         retry_in = row.entry.retry_at - now
     elif block.reason is Reason.RESTING:
         retry_in = (rests_until(row, now) or now) - now
@@ -203,6 +207,8 @@ def _size_hint(row: Row) -> str:
 
 def _once(row: Row) -> str:
     """Say so where a model is charged what it once held, and that can be taken back."""
+    if row.entry is not None and row.size == row.entry.raised:
+        return f"; it ran out of memory with less: `reconcile forget {row.name}` if that had another reason"
     peak = row.entry.peak if row.entry is not None else 0
     unmeasured = book.size(row.spec, row.preflight, None)
     if unmeasured is None or peak <= unmeasured or row.size != peak:
@@ -230,6 +236,10 @@ def _listed(names: Sequence[str]) -> str:
 def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Selection) -> str:
     if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
         return row.preflight.message or str(row.preflight.reason)
+    if block.reason is Reason.GIVEN_UP and row.entry is not None and row.entry.kind is not None:
+        until = crashes.given_up_text(row.entry.kind, row.entry.failures, retry_in or 0.0)
+        helps = crashes.remedy(row.entry.kind, row.name)
+        return f"{book.mishap(row.entry)} ({row.entry.kind}), {until}: {book.cause(row.entry)}; what helps: {helps}"
     if block.reason is Reason.BACKING_OFF and row.entry is not None:
         return f"{book.mishap(row.entry)}, tries again in {span(retry_in or 0.0)}: {book.cause(row.entry)}"
     short = f"{size_text(block.short)} short" if block.short else "room is kept for a request that waits"

@@ -6,6 +6,7 @@ Times (`now`, `at`, `loaded_at` ...) are readings of one monotonic clock; wall t
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import Basis, Estimate, MappedFile, Memory, Said, Watermarks
 from reconciler.core.pressure import Pressure
 
@@ -67,8 +68,8 @@ class Reason(StrEnum):
     RESTART_DUE = "RestartDue"
     DISMISSED = "Dismissed"
     CRASHED = "Crashed"
-    SHUTDOWN = "Shutdown"
     HUNG = "Hung"
+    SHUTDOWN = "Shutdown"
     # evict, and blocked
     MEMORY_PRESSURE = "MemoryPressure"
     # keep
@@ -84,6 +85,7 @@ class Reason(StrEnum):
     MEMORY_UNKNOWN = "MemoryUnknown"
     NOT_STARTABLE = "NotStartable"
     BACKING_OFF = "BackingOff"
+    GIVEN_UP = "GivenUp"
     RESTING = "Resting"
     VICTIMS_BUSY = "VictimsBusy"
     OUTRANKED = "Outranked"
@@ -199,11 +201,11 @@ class Instance:
     sleepless: bool = False
     #: It was displaced before, in this run, and is here again.
     returned: bool = False
-
-
     #: Why it is suspected to hang, and why it is sure that it does, in words for people; "" = it is not.
     suspect: str = ""
     hung: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What clients and people want of one model right now. Level, not edge: a snapshot, never an event."""
@@ -286,6 +288,11 @@ class LedgerEntry:
     said: Said | None = None
     #: Fingerprint of the weights `peak` and `said` belong to; "" = not known.
     weights: str = ""
+    #: Why it failed last; None = never, or not known.
+    kind: FailureKind | None = None
+    #: Bytes it is charged at least, for it ran out of memory with less, and (monotonic) until when; 0 = it did not.
+    raised: int = 0
+    raised_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 import anyio.to_thread
 import httpx
 
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
@@ -246,6 +247,10 @@ class Adapter:
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Return the known failure the log or the exit status tells of."""
         return failures.explain(log_tail, exit_status, self.known_failures)
+
+    def failure_kind(self, log_tail: str) -> FailureKind | None:
+        """Return what kind of failure the log tells of."""
+        return failures.kind(log_tail, self.known_failures)
 
     def version(self, spec: LaunchSpec) -> str | None:
         """Return the version of the package it comes with."""

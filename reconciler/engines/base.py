@@ -8,6 +8,7 @@ from typing import Protocol
 
 import httpx
 
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
@@ -239,6 +240,10 @@ class Engine(Protocol):
 
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Turn the last log lines and the exit status into one sentence, or None if they say nothing known."""
+        ...
+
+    def failure_kind(self, log_tail: str) -> FailureKind | None:
+        """Return what kind of failure the last log lines certainly tell of, or None."""
         ...
 
     def saver(self, spec: LaunchSpec) -> Saver | None:

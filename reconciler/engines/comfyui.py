@@ -45,8 +45,16 @@ class ComfyUI(Adapter):
             r"ASSETS_STARTUP_FAILED: in_use",
             "another ComfyUI uses the same folder: give this one a --user-directory of its own, or --disable-assets",
         ),
-        (r"can't open file '([^'\n]*)'", "there is no {0}: `cwd:` is not ComfyUI's folder"),
-        (r"Torch not compiled with CUDA enabled", "its PyTorch knows no GPU: state `device: {{gpus: none}}`"),
+        (
+            r"can't open file '([^'\n]*)'",
+            "there is no {0}: `cwd:` is not ComfyUI's folder",
+            failures.BAD_ARGUMENT,
+        ),
+        (
+            r"Torch not compiled with CUDA enabled",
+            "its PyTorch knows no GPU: state `device: {{gpus: none}}`",
+            failures.BAD_ARGUMENT,
+        ),
     )
 
     def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:

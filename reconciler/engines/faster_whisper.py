@@ -43,26 +43,41 @@ class FasterWhisper(Adapter):
         "pip install faster-whisper-server (its environment is named by `python:`, if it is not on PATH)"
     )
     known_failures = failures.known(
-        (r"Invalid compute type: (\w+)", "there is no compute type {0}"),
+        (r"Invalid compute type: (\w+)", "there is no compute type {0}", failures.BAD_ARGUMENT),
         (
             r"has an invalid payload size|File model\.bin is incomplete",
             "the weights are damaged: repeat the download",
+            failures.BAD_FILE,
         ),
         (
             r"Requested (\w+) compute type, but the target device",
             "this machine cannot compute with {0}: state another compute_type in its file of settings",
+            failures.BAD_ARGUMENT,
         ),
         (
             r"Unsupported model binary version[^\n]*",
             "the weights are of a newer CTranslate2 than is installed",
+            failures.BAD_FILE,
         ),
-        (r"Unable to open file 'model\.bin' in model", "there is no model.bin in the weights' folder"),
+        (
+            r"Unable to open file 'model\.bin' in model",
+            "there is no model.bin in the weights' folder",
+            failures.BAD_FILE,
+        ),
         (
             r"CUDA driver version is insufficient|libcu(?:dnn|blas)\S* is not found|Library libcublas",
             "the GPU's libraries are not usable: install CUDA 12's cuBLAS and cuDNN, or state `device: {{gpus: none}}`",
         ),
-        (r"Config must define|Each model entry must", "its file of settings is not one it can use"),
-        (r"Do not pass a model when --config", "the weights are named by its file of settings"),
+        (
+            r"Config must define|Each model entry must",
+            "its file of settings is not one it can use",
+            failures.BAD_FILE,
+        ),
+        (
+            r"Do not pass a model when --config",
+            "the weights are named by its file of settings",
+            failures.BAD_ARGUMENT,
+        ),
     )
 
     def arguments(self, spec: LaunchSpec, port: int) -> list[str]:

@@ -57,10 +57,12 @@ class Infinity(Adapter):
         (
             r"BetterTransformer[^\n]*(?:requires|not supported|ImportError)[^\n]*",
             "its fast path does not fit the installed transformers: args: [--no-bettertransformer]",
+            failures.BAD_ARGUMENT,
         ),
         (
             r"trust_remote_code=True",
             "this model brings its own code: args: [--trust-remote-code], if you trust it",
+            failures.BAD_ARGUMENT,
         ),
     )
 

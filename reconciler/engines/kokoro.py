@@ -55,16 +55,26 @@ class Kokoro(Adapter):
         "`cwd:` and the environment as `python:`"
     )
     known_failures = failures.known(
-        (r"Voice ['\"]?([\w/.-]+)['\"]? not found", "the voice {0} is not in its folder of voices"),
+        (
+            r"Voice ['\"]?([\w/.-]+)['\"]? not found",
+            "the voice {0} is not in its folder of voices",
+            failures.BAD_FILE,
+        ),
         (
             r"espeak(?:-ng)?\S* (?:not found|not installed)|Failed to load eSpeak",
             "espeak-ng is not installed",
+            failures.PROGRAM_MISSING,
         ),
         (
             r"(?:Model file not found|File not found)[^\n]*",
             "its model is not in its folder: run docker/scripts/download_model.py in the clone",
+            failures.BAD_FILE,
         ),
-        (r"Can't find model '(\w+)'", "the spaCy model {0} is not installed in its environment"),
+        (
+            r"Can't find model '(\w+)'",
+            "the spaCy model {0} is not installed in its environment",
+            failures.PROGRAM_MISSING,
+        ),
     )
 
     def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:

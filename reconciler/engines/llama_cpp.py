@@ -6,6 +6,7 @@ from typing import Final
 import anyio.to_thread
 import httpx
 
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight, Reason
@@ -133,6 +134,10 @@ class LlamaCpp(Adapter):
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Return the known failure the log or the exit status tells of."""
         return llama_errors.explain(log_tail, exit_status)
+
+    def failure_kind(self, log_tail: str) -> FailureKind | None:
+        """Return what kind of failure the log tells of."""
+        return llama_errors.kind(log_tail)
 
     def saver(self, spec: LaunchSpec) -> Saver | None:
         """Return how the slots are kept over an unload; a server has to be started for it."""

@@ -27,21 +27,29 @@ KNOWN: Final = failures.known(
     (
         r"Insufficient Memory|kIOGPUCommandBufferCallbackErrorOutOfMemory|\[metal::malloc\][^\n]*",
         "Metal has not enough memory: lower the context, or evict others",
+        failures.OUT_OF_MEMORY,
     ),
-    (r"Model type (\S+) not supported", "it does not know the architecture {0}: a newer version may"),
+    (
+        r"Model type (\S+) not supported",
+        "it does not know the architecture {0}: a newer version may",
+        failures.BAD_FILE,
+    ),
     (
         r"(?:Received|Missing) \d+ parameters",
         "the weights and config.json are not of one model, or were quantised for another program",
+        failures.BAD_FILE,
     ),
     (
         r"RotatingKVCache Quantization NYI",
         "this model's cache cannot be quantised: leave context.cache_type out",
+        failures.BAD_ARGUMENT,
     ),
     (
         r"\[quantize\] The last dimension[^\n]*group size (\d+)",
         "this model's heads cannot be quantised in groups of {0}: args: [--kv-group-size, '32'], or no cache_type",
+        failures.BAD_ARGUMENT,
     ),
-    (r"\[load_safetensors\] ([^\n]*)", "a weights file cannot be read: {0}"),
+    (r"\[load_safetensors\] ([^\n]*)", "a weights file cannot be read: {0}", failures.BAD_FILE),
 )
 
 

@@ -82,9 +82,13 @@ class Ollama(Adapter):
         (
             r"model requires more system memory \(([^)\n]*)\)",
             "Ollama says that the model needs {0} of memory, and that there is less",
+            failures.OUT_OF_MEMORY,
         ),
-        (r"unsupported model architecture:? '?([\w.-]*)", "this Ollama does not know the architecture {0}"),
-        (r"unknown model architecture:? '?([\w.-]*)", "this Ollama does not know the architecture {0}"),
+        (
+            r"(?:unsupported|unknown) model architecture:? '?([\w.-]*)",
+            "this Ollama does not know the architecture {0}",
+            failures.BAD_FILE,
+        ),
         (r"exec format error|llama runner process has terminated[^\n]*", "its runner ended: the lines before say why"),
         (r"mkdir [^\n]*: permission denied|open [^\n]*: permission denied", "it may not use its folder of models"),
         (r"timed out waiting for llama runner", "its runner did not come up in time"),

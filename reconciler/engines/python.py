@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import reconciler
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import devices, python_entry, python_env, python_words, refusals
@@ -132,6 +133,10 @@ class PythonEngine(Adapter):
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """Return what the worker said last of why it could not serve, or else what is known of any program."""
         return python_words.explain(log_tail, exit_status)
+
+    def failure_kind(self, log_tail: str) -> FailureKind | None:
+        """Return what kind of failure the log tells of: what calls failed of does not count."""
+        return python_words.kind(log_tail)
 
     def saver(self, spec: LaunchSpec) -> Saver | None:
         """Return what asks the class to save its state."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from reconciler.core.crashes import FailureKind
 from reconciler.engines import failures
 from reconciler.engines.exits import explain_exit
 
@@ -19,8 +20,19 @@ def explain(log_tail: str, exit_status: int | None) -> str | None:
     lines = log_tail.splitlines()
     if said := _last(lines, _ENTRY):
         return said
-    since = log_tail[log_tail.rfind(_GOES_ON) + len(_GOES_ON) :] if _GOES_ON in log_tail else log_tail
-    return failures.explain(since, None) or _last(lines, _FAILED) or _of_exit(lines, exit_status)
+    return failures.explain(_since(log_tail), None) or _last(lines, _FAILED) or _of_exit(lines, exit_status)
+
+
+def kind(log_tail: str) -> FailureKind | None:
+    """Return what kind of failure the log tells of; what the user's class cannot begin with may be anything."""
+    if _last(log_tail.splitlines(), _ENTRY):
+        return None
+    return failures.kind(_since(log_tail))
+
+
+def _since(log_tail: str) -> str:
+    """Return what was logged after the last call that failed and did not end the worker."""
+    return log_tail[log_tail.rfind(_GOES_ON) + len(_GOES_ON) :] if _GOES_ON in log_tail else log_tail
 
 
 def _last(lines: list[str], start: str) -> str | None:

@@ -63,11 +63,13 @@ class StableDiffusionCpp(Adapter):
         (
             r"get sd version from file failed:? *'?([^'\n]*)",
             "it does not know what kind of model the weights are; if they are a part of one, name the others in `args`",
+            failures.BAD_FILE,
         ),
-        (r"(?:unknown|invalid) argument:? *(\S+)", "it does not know the flag {0}"),
+        (r"(?:unknown|invalid) argument:? *(\S+)", "it does not know the flag {0}", failures.BAD_ARGUMENT),
         (
             r"failed to allocate|alloc\w* of size \d+ failed|alloc\w*_buffer\w* failed",
             "there was not enough memory for the model",
+            failures.OUT_OF_MEMORY,
         ),
         (r"load tensors from (?:model loader|file) failed|load_from_file failed|init model loader from file failed",
          "it could not load the weights: the lines before say why"),

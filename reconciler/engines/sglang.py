@@ -93,14 +93,17 @@ class Sglang(Adapter):
         (
             r"Not enough memory\. Please try to increase --mem-fraction-static",
             "its share of the free memory holds no pool: give args: [--mem-fraction-static, '0.95'], or evict others",
+            failures.OUT_OF_MEMORY,
         ),
         (
             r"[Mm]odel architectures \[([^\]]*)\] are not supported|Unsupported architectures: ([^\n]*)",
             "it does not know the architecture {0}: a newer version may",
+            failures.BAD_FILE,
         ),
         (
             r"Context length[^\n]*exceeds|longer than the derived context length",
             "context.max_tokens is more than the model can take",
+            failures.BAD_ARGUMENT,
         ),
     )
 

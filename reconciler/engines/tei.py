@@ -70,14 +70,20 @@ class Tei(Adapter):
     key_variables = ("API_KEY",)
     known_failures = failures.known(
         (r"Could not (?:start|create) backend: ([^\n]*)", "it cannot compute this model: {0}"),
-        (r"`config\.json` not found|config\.json[^\n]*No such file", "the weights have no config.json"),
+        (
+            r"`config\.json` not found|config\.json[^\n]*No such file",
+            "the weights have no config.json",
+            failures.BAD_FILE,
+        ),
         (
             r"tokenizer\.json[^\n]*(?:not found|No such file)",
             "the weights have no tokenizer.json, which it needs",
+            failures.BAD_FILE,
         ),
         (
             r"`max_batch_tokens` must be|max_input_length[^\n]*greater",
             "args: [--max-batch-tokens, N] is less than one text",
+            failures.BAD_ARGUMENT,
         ),
     )
 

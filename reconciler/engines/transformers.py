@@ -57,11 +57,17 @@ class Transformers(Adapter):
         (
             r"Missing dependencies for serving|pip install transformers\[serving\]",
             "its server lacks packages: pip install 'transformers[serving]' accelerate",
+            failures.PROGRAM_MISSING,
         ),
-        (r"Unrecognized model in (\S+?)\. ", "config.json in {0} does not say what kind of model it is"),
+        (
+            r"Unrecognized model in (\S+?)\. ",
+            "config.json in {0} does not say what kind of model it is",
+            failures.BAD_FILE,
+        ),
         (
             r"Error no file named ([\w., -]+?),? found in directory",
             "the weights are not complete: there is no {0}",
+            failures.BAD_FILE,
         ),
     )
 

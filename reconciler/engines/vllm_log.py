@@ -20,30 +20,37 @@ KNOWN: Final = failures.known(
     (
         r"No available memory for the cache blocks|larger than the available KV cache memory[^\n]*",
         "its pool of keys and values holds no whole request: give args: [--kv-cache-memory-bytes, SIZE]",
+        failures.OUT_OF_MEMORY,
     ),
     (
         r"Free memory on device[^\n]*is less than desired|on kv cache allocation is less than requested",
         "there is less memory free than it was told to take",
+        failures.OUT_OF_MEMORY,
     ),
     (
         r"quantization method (\S+) is not supported for the current GPU|Unknown quantization method: (\S+?)\.",
         "it cannot compute with this quantisation here ({0})",
+        failures.BAD_FILE,
     ),
     (
         r"[Mm]odel architectures \[([^\]]*)\] (?:are not supported|failed to be inspected)",
         "it does not know the architecture {0}: a newer version may",
+        failures.BAD_FILE,
     ),
     (
         r"Unsupported CPU attention configuration: (head_dim=\d+)",
         "its kernels for CPUs cannot compute this model's heads ({0})",
+        failures.BAD_FILE,
     ),
     (
         r"LoRA rank (\d+) is greater than max_lora_rank",
         "its adapter has a higher rank than it makes room for: args: [--max-lora-rank, '{0}']",
+        failures.BAD_ARGUMENT,
     ),
     (
         r"max_model_len \((\d+)\) is greater than the derived",
         "context.max_tokens is more than the model can take",
+        failures.BAD_ARGUMENT,
     ),
 )
 

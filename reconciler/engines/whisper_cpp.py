@@ -66,15 +66,21 @@ class WhisperCpp(Adapter):
         (
             r"invalid model data \(bad magic\)",
             "the weights are not in whisper.cpp's own format (ggml-*.bin)",
+            failures.BAD_FILE,
         ),
-        (r"failed to open '([^'\n]*)'", "it cannot open {0}"),
-        (r"unknown language '([^'\n]*)'", "it does not know the language {0}: state another after `-l`"),
-        (r"unknown argument: (\S+)", "it does not know the flag {0}"),
-        (r"ffmpeg is not found", "--convert needs ffmpeg, which is not on PATH"),
-        (r"couldn't bind to server socket", "its port is taken by another process"),
+        (r"failed to open '([^'\n]*)'", "it cannot open {0}", failures.BAD_FILE),
+        (
+            r"unknown language '([^'\n]*)'",
+            "it does not know the language {0}: state another after `-l`",
+            failures.BAD_ARGUMENT,
+        ),
+        (r"unknown argument: (\S+)", "it does not know the flag {0}", failures.BAD_ARGUMENT),
+        (r"ffmpeg is not found", "--convert needs ffmpeg, which is not on PATH", failures.PROGRAM_MISSING),
+        (r"couldn't bind to server socket", "its port is taken by another process", failures.PORT_TAKEN),
         (
             r"failed to allocate|unable to allocate|alloc\w* of size \d+ failed",
             "there was not enough memory for the model",
+            failures.OUT_OF_MEMORY,
         ),
         (
             r"failed to (?:load model|initialize whisper context)",

@@ -86,17 +86,22 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
             SERVER,
             "The model failed and is tried again later: in more than 5 s, or 30 s if it has been ready before.",
         ),
+        "given_up": Code(
+            503,
+            SERVER,
+            "The model fails again and again, or for a reason that no repetition mends; the message says what helps.",
+        ),
         "model_stopped": Code(503, SERVER, "The model was stopped while it served the request."),
-        "upstream_timeout": Code(504, SERVER, "The model's server took longer than the manifest allows."),
-        "never_fits": Code(507, SERVER, "The model is larger than the memory it may ever get."),
-    }
-)
-
         "model_hung": Code(
             503,
             SERVER,
             "The model's server hung while it served the request; it is stopped, and can be loaded again.",
         ),
+        "upstream_timeout": Code(504, SERVER, "The model's server took longer than the manifest allows."),
+        "never_fits": Code(507, SERVER, "The model is larger than the memory it may ever get."),
+    }
+)
+
 
 class ApiError(Exception):
     """An answer that is an error. `retry_after` is in seconds; None = the header is left out."""

@@ -42,6 +42,7 @@ WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.CRASHED: f"ended by itself, and {_AGAIN}",
         Reason.HUNG: f"hangs, is being stopped, and {_AGAIN}",
         Reason.BACKING_OFF: "failed to start",
+        Reason.GIVEN_UP: _CANNOT,
         Reason.RESTING: "was unloaded a moment ago",
         Reason.MEMORY_PRESSURE: "waits until there is more free memory",
         Reason.MEMORY_UNKNOWN: "waits until the machine's memory can be read",

@@ -117,7 +117,7 @@ def model_state(snapshot: Snapshot, model: str) -> str:
         return "loading"
     verdict = snapshot.plan.verdict(model)
     if verdict is not None and verdict.outcome is Outcome.BLOCKED:
-        return "failing" if verdict.reason is Reason.BACKING_OFF else "blocked"
+        return "failing" if verdict.reason in (Reason.BACKING_OFF, Reason.GIVEN_UP) else "blocked"
     return "asleep" if instances else "cold"
 
 

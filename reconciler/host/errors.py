@@ -6,7 +6,11 @@ class HostError(Exception):
 
 
 class StartError(HostError):
-    """A process could not be started."""
+    """A process could not be started. `passing`: for want of something that comes and goes, not of the program."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class StopError(HostError):

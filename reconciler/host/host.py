@@ -123,7 +123,8 @@ class Host:
         try:
             output = self.logs.open(model)
         except OSError as error:
-            raise StartError(f"cannot open the log {self.logs.path(model)}: {error.strerror}") from error
+            text = f"cannot open the log {self.logs.path(model)}: {error.strerror}"
+            raise StartError(text, passing=True) from error
         try:
             self.logs.begin(output, launch_id)
             process = spawn(command, env, output)

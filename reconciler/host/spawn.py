@@ -19,6 +19,9 @@ _SERVICE_MANAGER: Final = frozenset(
     {"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}
 )
 
+#: The machine is short of processes, memory or open files: another time it will do.
+_PASSING: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
 
 def child_environment(own: Mapping[str, str], command: Command, marks: Mapping[str, str]) -> dict[str, str]:
     """Return our environment without what is meant for us alone or left out, then the command's own, then the marks."""
@@ -37,7 +40,8 @@ def spawn(command: Command, env: Mapping[str, str], output: int) -> Process:
     try:
         popen = placing.within(command, lambda: _popen(command, env, output))
     except (OSError, ValueError) as error:
-        raise StartError(_explain(command, env, error)) from error
+        passing = isinstance(error, OSError) and error.errno in _PASSING
+        raise StartError(_explain(command, env, error), passing=passing) from error
     # We reap by pid. Without a return code the object would try that as well, and warn, when it is collected.
     popen.returncode = 0
     files.give_back(popen.pid)

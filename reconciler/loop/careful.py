@@ -9,6 +9,7 @@ from typing import Final, NoReturn, TypeVar
 import httpx
 import structlog
 
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Said
 from reconciler.engines import registry
@@ -101,6 +102,10 @@ class Careful:
     def explain(self, log_tail: str, exit_status: int | None) -> str | None:
         """See Engine.explain."""
         return self._try("explain", lambda: self._engine.explain(log_tail, exit_status), otherwise=None)
+
+    def failure_kind(self, log_tail: str) -> FailureKind | None:
+        """See Engine.failure_kind."""
+        return self._try("failure_kind", lambda: self._engine.failure_kind(log_tail), otherwise=None)
 
     # -- what goes wrong -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import anyio.to_thread
 from reconciler.core.book import DIED
 from reconciler.host import Host
 from reconciler.leases import LeaseBook
-from reconciler.loop.failures import describe
+from reconciler.loop.failures import Failure, Starved, describe
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
@@ -19,6 +19,7 @@ async def take_deaths(
     store: AsyncStore,
     keeper: Keeper,
     journal: Journal,
+    starved: Starved,
     now: float,
 ) -> None:
     """Take ready models whose process has ended out of service at once; what they left behind is the plan's business.
@@ -34,11 +35,11 @@ async def take_deaths(
             answered = book.answered(launch.model)
             book.close(launch.model)
             launches.unserve(launch)
-        error, rest = await anyio.to_thread.run_sync(_autopsy, host, launch)
+        failure, rest = await anyio.to_thread.run_sync(_autopsy, host, launch, starved)
         if slept:
-            await journal.ended_asleep(launch, error)
+            await journal.ended_asleep(launch, failure)
         else:
-            await journal.crashed(launch, error, answered, now)
+            await journal.crashed(launch, failure, answered, now)
         if rest:
             launch.broken = True
         else:
@@ -46,7 +47,7 @@ async def take_deaths(
             await keeper.keep(store.drop_launch(launch.id))
 
 
-def _autopsy(host: Host, launch: Launch) -> tuple[str, tuple[int, ...]]:
+def _autopsy(host: Host, launch: Launch, starved: Starved) -> tuple[Failure, tuple[int, ...]]:
     """Return why it died, and which of its processes still live."""
-    error = describe(launch.spec, launch.exit, host.logs, launch.model, DIED)
-    return error, host.tree(launch.process, launch.id, thorough=True)
+    failure = describe(launch.spec, launch.exit, host.logs, launch.model, DIED, starved=starved, ready=True)
+    return failure, host.tree(launch.process, launch.id, thorough=True)

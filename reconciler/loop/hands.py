@@ -10,6 +10,7 @@ import structlog
 
 from reconciler.board import Progress
 from reconciler.boot import boot_id
+from reconciler.core.crashes import FailureKind
 from reconciler.core.machine import Event, Exited, Failed, expected
 from reconciler.host import Host, StopError
 from reconciler.leases import LeaseBook
@@ -33,6 +34,8 @@ class Outcome:
     seconds: float
     error: str = ""
     launch: Launch | None = None
+    #: What kind of failure the error is.
+    kind: FailureKind = FailureKind.CRASHED
 
 
 class Hands:

@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
+from reconciler.core.crashes import FailureKind
 from reconciler.core.habits import Habits
 from reconciler.core.regrets import WINDOW, Regret
 from reconciler.core.types import Chance, Evict, Load, Manifest, Observation, Step, World
@@ -231,7 +232,9 @@ class History:
         waiting = next((d.waiting for d in demands if d.model == step.model), 0)
         self._load = _Begun(self._time.wall(now), waiting)
 
-    def loaded(self, step: Load, outcome: str, done: Outcome, error: str = "") -> None:
+    def loaded(
+        self, step: Load, outcome: str, done: Outcome, error: str = "", failure: FailureKind | None = None
+    ) -> None:
         """Note how a load went: `ready`, `failed` or `given-up`, with why for the latter two."""
         begun, self._load = self._load, None
         if begun is None:
@@ -249,6 +252,7 @@ class History:
                 waiting=begun.waiting,
                 kind="load" if step.pid is None else "wake",
                 error=error[:LONGEST],
+                failure="" if failure is None else str(failure),
             )
         )
 

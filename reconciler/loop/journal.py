@@ -8,9 +8,10 @@ from typing import Any, Final
 import structlog
 
 from reconciler.core import book
-from reconciler.core.types import Evict, Load, Outcome, Plan, Reason, Step, World
+from reconciler.core.types import Evict, LedgerEntry, Load, Outcome, Plan, Reason, Step, World
 from reconciler.core.words import size, span
 from reconciler.leases import Hold
+from reconciler.loop.failures import Failure
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.loop.ledger import Ledger
@@ -78,12 +79,12 @@ class Journal:
         text = f"pid {launch.process.pid} of an earlier run serves on"
         await self._event("adopted", launch.model, "Adopted", text)
 
-    async def leftover(self, model: str, pids: tuple[int, ...], why: str) -> None:
     async def left(self, launch: Launch) -> None:
         """A process runs on although this run ends."""
         text = f"pid {launch.process.pid} runs on for the next reconcile"
         await self._event("left", launch.model, "Left", text)
 
+    async def leftover(self, model: str, pids: tuple[int, ...], why: str) -> None:
         """A process of an earlier run is ended: what that run had begun is finished, or it is good for nothing."""
         log.info("ending a leftover", model=model, pids=pids, reason=why)
         await self._event("ended-leftover", model, "Leftover", why)
@@ -152,14 +153,22 @@ class Journal:
         )
         await self._event("loaded", step.model, str(step.reason), f"in {seconds:.1f} s, holds {size(held)}")
 
-    async def load_failed(self, step: Load, error: str, now: float) -> float:
-        """A load failed; return the seconds until the next try."""
-        entry = book.failed(self._ledger.entry(step.model, step.digest), error, now)
+    async def load_failed(
+        self, step: Load, failure: Failure, launch: Launch | None, now: float
+    ) -> LedgerEntry:
+        """A load failed; return what is known of it now, the time of the next try among it."""
+        known, error = self._ledger.entry(step.model, step.digest), failure.text
+        if (
+            launch is not None and launch.weights
+        ):  # which may have been too new to be told from half a copy before
+            known = replace(known, weights=launch.weights)
+        entry = book.failed(known, error, now, failure.kind, _had(launch, step.size))
         self._ledger.update(entry)
         wait = (entry.retry_at or now) - now
-        log.error("load failed", model=step.model, error=error, tries=entry.failures, next_try_in=wait)
-        await self._event("load-failed", step.model, "LoadFailed", error)
-        return wait
+        facts = {"kind": str(failure.kind), "tries": entry.failures, "next_try_in": wait}
+        log.error("load failed", model=step.model, error=error, **facts)
+        await self._event("load-failed", step.model, str(failure.kind), error)
+        return entry
 
     async def asleep(self, step: Evict, seconds: float, launch: Launch | None) -> None:
         """A model gave its memory back, and its process stays."""
@@ -175,10 +184,11 @@ class Journal:
         )
         await self._event("wake-failed", step.model, "WakeFailed", error)
 
-    async def ended_asleep(self, launch: Launch, error: str) -> None:
+    async def ended_asleep(self, launch: Launch, failure: Failure) -> None:
         """A process ended that served nobody: nothing is held against its model."""
-        log.warning("it ended while it slept", model=launch.model, pid=launch.process.pid, error=error)
-        await self._event("ended-asleep", launch.model, "Crashed", error)
+        facts = {"pid": launch.process.pid, "kind": str(failure.kind), "error": failure.text}
+        log.warning("it ended while it slept", model=launch.model, **facts)
+        await self._event("ended-asleep", launch.model, str(failure.kind), failure.text)
 
     async def evicted(self, step: Evict, seconds: float) -> None:
         """A process is gone."""
@@ -218,11 +228,19 @@ class Journal:
         log.info("lease over", model=hold.model, owner=hold.owner, why=hold.ended)
         await self._event("lease-over", hold.model, "LeaseOver", f"{hold.owner}: {hold.ended}")
 
-    async def crashed(self, launch: Launch, error: str, answered: int, now: float) -> None:
+    async def crashed(self, launch: Launch, failure: Failure, answered: int, now: float) -> None:
         """A ready model died by itself, which had answered so many requests."""
         ran = now - launch.loaded_at
         entry = self._ledger.entry(launch.model, launch.digest)
-        self._ledger.update(book.crashed(entry, error, ran, answered, now))
+        had = _had(launch, launch.admitted)
+        self._ledger.update(book.crashed(entry, failure.text, ran, answered, now, failure.kind, had))
         facts = {"pid": launch.process.pid, "after": f"{ran:.1f} s", "answered": answered}
-        log.error("model died", model=launch.model, **facts, error=error)
-        await self._event("crashed", launch.model, "Crashed", error)
+        log.error("model died", model=launch.model, **facts, kind=str(failure.kind), error=failure.text)
+        await self._event("crashed", launch.model, str(failure.kind), failure.text)
+
+
+def _had(launch: Launch | None, given: int) -> int:
+    """Return the bytes that a launch was given, or held at its end if that was more."""
+    if launch is None:
+        return 0
+    return max(given, launch.holds or 0, (launch.held.peak or 0) + (launch.warm or 0))

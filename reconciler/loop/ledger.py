@@ -20,9 +20,10 @@ class Ledger:
         self._entries: dict[tuple[str, str], LedgerEntry] = {}
         self._written: dict[tuple[str, str], LedgerEntry] = {}
 
-    async def load(self) -> None:
+    async def load(self, now: float) -> None:
         """Read what earlier runs knew."""
-        self._entries = {(e.model, e.digest): e for e in await self._store.entries()}
+        known = (book.resumed(entry, now) for entry in await self._store.entries())
+        self._entries = {(e.model, e.digest): e for e in known}
         self._written = dict(self._entries)
 
     def entry(self, model: str, digest: str) -> LedgerEntry:
@@ -42,6 +43,8 @@ class Ledger:
 
         `answered` tells how many requests a model has answered since it was opened.
         """
+        for key, entry in self._entries.items():
+            self._entries[key] = book.eased(entry, now)
         for instance in instances:
             if instance.broken:
                 continue
@@ -69,5 +72,15 @@ class Ledger:
 
 def _other(entry: LedgerEntry, old: LedgerEntry) -> bool:
     """Whether anything but the peak differs."""
-    fields = ("failures", "retry_at", "last_error", "load_seconds", "build", "said")
+    fields = (
+        "failures",
+        "retry_at",
+        "last_error",
+        "load_seconds",
+        "build",
+        "said",
+        "weights",
+        "kind",
+        "raised",
+    )
     return any(getattr(entry, f) != getattr(old, f) for f in fields)

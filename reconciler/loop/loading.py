@@ -11,6 +11,7 @@ import httpx
 
 from reconciler.board import Progress
 from reconciler.boot import boot_id
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Event, Failed, Ready
 from reconciler.core.memory import Said
@@ -18,9 +19,10 @@ from reconciler.core.types import Load, ModelSpec
 from reconciler.engines import api_key, devices
 from reconciler.engines.base import Command, EngineError
 from reconciler.excerpt import excerpt, secrets_of
-from reconciler.host import HostError, Ports
+from reconciler.host import HostError, Ports, PortsExhausted, StartError
 from reconciler.leases import Endpoint
 from reconciler.loop import careful
+from reconciler.loop.failures import Failure
 from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.launches import Launch
 from reconciler.loop.readiness import BEFORE_READY, LoadError, explained, until_ready
@@ -66,6 +68,7 @@ class Loader:
         began = self._hands.clock()
         self._hands.tell(Progress(action.model, "loading", began, expected))
         launch: Launch | None = None
+        failure: Failure | None = None
         seen = ["it has not answered yet"]
         self.patience = patience = Patience(model.load_timeout, self._hands.clock)
         try:
@@ -79,24 +82,24 @@ class Loader:
                     await self._wake(launch, action, spec)
                 await self._watched(launch, spec, seen.append, patience)
         except (HostError, LoadError) as error:
-            failure = str(error)
+            failure = error.failure if isinstance(error, LoadError) else Failure(str(error), _kind(error))
         except BaseException:
             await self._undo(launch)
             raise
         else:
-            failure = ""
             if patience.scope.cancelled_caught:
                 failure = await self._given_up(launch, spec, patience.over(seen[-1]))
             elif launch is not None:
                 failure = await self._admit(launch, spec)
-            if not failure:
+            if failure is None:
                 # Requests have been served since then: what was noted afterwards let nobody wait for this model.
                 ready = launch.loaded_at if launch is not None else self._hands.clock()
                 return Outcome(Ready(), ready - began, launch=launch)
         finally:
             self.patience = None
             self._hands.tell(None)
-        return Outcome(await self._undo(launch), self._hands.clock() - began, failure, launch)
+        ended, seconds = await self._undo(launch), self._hands.clock() - began
+        return Outcome(ended, seconds, failure.text, launch, failure.kind)
 
     async def _command(self, spec: LaunchSpec, port: int) -> Command:
         """Return what is started. Raises LoadError."""
@@ -104,12 +107,12 @@ class Loader:
         try:
             return devices.on_device(careful.get(spec.engine).command(spec, port, saves), spec)
         except EngineError as error:
-            raise LoadError(str(error)) from error
+            raise LoadError(str(error), FailureKind.BAD_ARGUMENT) from error
 
     async def _start(self, action: Load, spec: LaunchSpec) -> Launch:
         port = await anyio.to_thread.run_sync(self.ports.allocate, self._hands.launches.ports, spec.port)
         if spec.port is not None and port != spec.port:
-            raise LoadError(f"port {spec.port} is in use by another program")
+            raise LoadError(f"port {spec.port} is in use by another program", FailureKind.PORT_TAKEN)
         command = await self._command(spec, port)
         launch_id = uuid.uuid4().hex
         created = time.time()
@@ -182,12 +185,13 @@ class Loader:
         if failure is not None:
             raise failure
 
-    async def _given_up(self, launch: Launch | None, spec: LaunchSpec, why: str) -> str:
+    async def _given_up(self, launch: Launch | None, spec: LaunchSpec, why: str) -> Failure:
         """Return why the time for a load was over, with what the log says of that."""
-        return why if launch is None else await explained(self._hands, launch, spec, why)
+        kind = FailureKind.LOAD_TIMEOUT
+        return Failure(why, kind) if launch is None else await explained(self._hands, launch, spec, why, kind)
 
-    async def _admit(self, launch: Launch, spec: LaunchSpec) -> str:
-        """Open a model that answers: first to those who wait, then to the account. Return why it cannot be, or "".
+    async def _admit(self, launch: Launch, spec: LaunchSpec) -> Failure | None:
+        """Open a model that answers: first to those who wait, then to the account. Return why it cannot be, or None.
 
         Shielded: once requests are let in, giving up the load is too late; the plan evicts it in the ordinary way.
         """
@@ -196,7 +200,7 @@ class Loader:
             try:
                 await self._restore(launch, spec)
             except LoadError as error:
-                return str(error)
+                return error.failure
             launch.loaded_at = self._hands.clock()  # to restore its state took a while
             if not await self.serve(launch, spec):
                 return await explained(self._hands, launch, spec, BEFORE_READY)
@@ -208,7 +212,7 @@ class Loader:
                 launch.committed_at_ready = launch.committed
                 await self._hands.observer.ready(launch, spec)
                 await self._hands.record(launch)
-        return ""
+        return None
 
     async def _restore(self, launch: Launch, spec: LaunchSpec) -> None:
         """Restore its state. Raises LoadError if the process did not survive that, or answers nobody any more.
@@ -223,7 +227,7 @@ class Loader:
             await until_ready(self._hands, self.http, launch, spec, lambda _: None, WHILE_RESTORED)
             return
         why = f"it has not answered within {ANSWER_SECONDS:g} s after its state was not restored ({cold})"
-        raise LoadError(await explained(self._hands, launch, spec, why))
+        raise LoadError.of(await explained(self._hands, launch, spec, why))
 
     def _heard(self, launch: Launch, spec: LaunchSpec) -> Said | None:
         """Return what the log says the model took. Blocks."""
@@ -255,3 +259,12 @@ class Loader:
         with anyio.CancelScope(shield=True):
             event = await self._hands.end(launch, SHORT_GRACE, failed=True)
         return event  # noqa: RET504 - a scope may swallow a cancellation, so mypy wants it here
+
+
+def _kind(error: HostError) -> FailureKind:
+    """Return what kind of failure it is that a process could not even be started."""
+    if isinstance(error, PortsExhausted):
+        return FailureKind.PORT_TAKEN
+    if isinstance(error, StartError):
+        return FailureKind.CRASHED if error.passing else FailureKind.PROGRAM_MISSING
+    return FailureKind.CRASHED

@@ -244,7 +244,7 @@ class Loop:
             written.set()
 
     async def _start(self) -> None:
-        await self._ledger.load()
+        await self._ledger.load(self._clock())
         await self._history.start(self._clock())
         self._outlook.prewarming.resume(self._history.resumed.prewarmed)
         for model in self._history.resumed.dismissed:
@@ -292,7 +292,14 @@ class Loop:
             await self._outcomes.close(ended, outcome, self._sunk, self._given_up, now)
             self._outlook.closed(ended, outcome, now)
         await take_deaths(
-            self._launches, self._host, self._book, self._store, self._keeper, self._journal, now
+            self._launches,
+            self._host,
+            self._book,
+            self._store,
+            self._keeper,
+            self._journal,
+            self._observer.oom.starved,
+            now,
         )
         observation = await self._observer.look(
             self._applied.manifest, self._applied.launches, self._loader.ports, now
@@ -476,7 +483,8 @@ class Loop:
         if short.since is not None and short.used is not None and not short.evident:
             return  # memory is short: soon it is known whether that lasts, and somebody has to go for it
         blocked = [v.model for v in made.verdicts if v.outcome is Outcome.BLOCKED]
-        specs = [s for s in map(self._desired.spec, blocked) if s is not None]
+        given_up = {v.model for v in made.verdicts if v.reason is Reason.GIVEN_UP}
+        specs = [s for s in map(self._desired.spec, blocked) if s is not None and s.name not in given_up]
         again = [s for s in specs if 0 < self._ledger.entry(s.name, s.digest).failures < ONCE_TRIES]
         if not again:
             self.blocked = bool(blocked)

@@ -18,6 +18,7 @@ from reconciler.leases import LeaseBook
 from reconciler.loop.floor import FloorWatch
 from reconciler.loop.guarded import Guarded
 from reconciler.loop.launches import Launch, Launches, instance
+from reconciler.loop.oom_watch import OomWatch
 from reconciler.loop.preflights import files_of
 from reconciler.loop.startable import examined, preflight
 from reconciler.loop.weights import Checked, Weights
@@ -62,6 +63,7 @@ class Observer:
         self._again: set[str] = set()
         #: The probe remembers things and is asked from several worker threads.
         self._lock = threading.Lock()
+        self.oom = OomWatch()
         self._pressure = pressure.Pressure()
         #: The machine at the last look, and the warm bytes of all models then.
         self._seen, self._warm = Memory(None, None), 0
@@ -236,6 +238,7 @@ class Observer:
     def _read(
         self, live: list[Launch], due: list[LaunchSpec], ports: Ports, now: float
     ) -> tuple[Memory, dict[str, Checked]]:
+        self.oom.look()
         with self._lock:
             self._measure(live, now)
             memory = _named(self._machine.read(now), live)

@@ -1,8 +1,10 @@
 """How steps ended: what is written down of them, and what those who waited are told."""
 
-from reconciler.core import machine
+from reconciler.core import book, crashes, machine
+from reconciler.core.crashes import FailureKind
 from reconciler.core.types import Evict, Load
 from reconciler.leases import LeaseBook, Refusal
+from reconciler.loop.failures import Failure
 from reconciler.loop.floor import Sunk
 from reconciler.loop.hands import Outcome
 from reconciler.loop.history import History
@@ -31,9 +33,9 @@ class Outcomes:
     async def _after_load(
         self, step: Load, done: Outcome, sunk: Sunk | None, given_up: str, now: float
     ) -> None:
-        error = done.error
+        error, kind = done.error, done.kind
         if sunk is not None and not error and not isinstance(done.event, machine.Ready):
-            error = sunk.message if sunk.own_fault else ""
+            error, kind = (sunk.message, FailureKind.KILLED_BY_US) if sunk.own_fault else ("", kind)
         if isinstance(done.event, machine.Ready):
             self._history.loaded(step, "ready", done)
             await self._journal.loaded(step, done.seconds, done.launch)
@@ -46,11 +48,20 @@ class Outcomes:
             self._history.loaded(step, "failed", done, error)
             await self._journal.wake_failed(step, error)
         else:
-            self._history.loaded(step, "failed", done, error)
-            wait = await self._journal.load_failed(step, error, now)
-            self._book.wish_over(step.model)
-            text = f"model {step.model!r} could not be loaded: {error}"
-            self._book.refuse(step.model, Refusal(502, "load_failed", text, retry_after=wait))
+            self._history.loaded(step, "failed", done, error, kind)
+            await self._failed(step, Failure(error, kind), done, now)
+
+    async def _failed(self, step: Load, failure: Failure, done: Outcome, now: float) -> None:
+        """Note a failure, and tell those who wait; not if it is tried again at once."""
+        entry = await self._journal.load_failed(step, failure, done.launch, now)
+        wait = (entry.retry_at or now) - now
+        if wait <= 0:
+            return
+        self._book.wish_over(step.model)
+        text = f"model {step.model!r} could not be loaded: {failure.text}"
+        text += f"; what helps: {crashes.remedy(failure.kind, step.model)}"
+        again = None if book.gave_up(entry) else wait
+        self._book.refuse(step.model, Refusal(502, "load_failed", text, retry_after=again))
 
     async def after_evict(self, step: Evict, done: Outcome) -> None:
         """Note how an eviction went: called off, asleep, or gone."""

@@ -7,12 +7,13 @@ import anyio
 import anyio.to_thread
 import httpx
 
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import PortOwner, PortProof
 from reconciler.loop import careful
-from reconciler.loop.failures import describe
+from reconciler.loop.failures import Failure, describe
 from reconciler.loop.hands import Hands
 from reconciler.loop.launches import Launch
 
@@ -27,7 +28,21 @@ BEFORE_READY: Final = "the process ended before it was ready"
 
 
 class LoadError(Exception):
-    """The model did not become ready; the message says why."""
+    """The model did not become ready; the message says why, and `kind` what kind of failure that is."""
+
+    def __init__(self, message: str, kind: FailureKind = FailureKind.CRASHED) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    @classmethod
+    def of(cls, failure: Failure) -> "LoadError":
+        """Return the error that tells of a failure."""
+        return cls(failure.text, failure.kind)
+
+    @property
+    def failure(self) -> Failure:
+        """The failure that it tells of."""
+        return Failure(str(self), self.kind)
 
 
 async def until_ready(
@@ -47,7 +62,7 @@ async def until_ready(
     elsewhere = ""
     while True:
         if launch.exit is not None:
-            raise LoadError(await explained(hands, launch, spec, ended))
+            raise LoadError.of(await explained(hands, launch, spec, ended))
         probe = await careful.get(spec.engine).probe(spec, launch.base_url, http)
         detail = excerpt(probe.detail, secrets_of(spec))
         note(elsewhere or detail or "it does not listen yet")
@@ -59,22 +74,32 @@ async def until_ready(
                 return
             if proof.owner is PortOwner.OURS and probe.readiness is Readiness.FAILED:
                 text = f"the server will not become ready: {detail}"
-                raise LoadError(await explained(hands, launch, spec, text))
+                raise LoadError.of(await explained(hands, launch, spec, text))
         pause = (hands.clock() - began) * PROBE_SHARE
         with anyio.move_on_after(min(PROBE_CAP, max(PROBE_FIRST, pause))):
             await launch.exited.wait()
 
 
-async def explained(hands: Hands, launch: Launch, spec: LaunchSpec, what: str) -> str:
-    """Return what happened, with how the process ended, if it did, and what its log says of that."""
-    return await anyio.to_thread.run_sync(describe, spec, launch.exit, hands.host.logs, launch.model, what)
+async def explained(
+    hands: Hands, launch: Launch, spec: LaunchSpec, what: str, kind: FailureKind | None = None
+) -> Failure:
+    """Return what happened, with how the process ended, if it did, and what its log says of that.
+
+    `kind` is given where that is known better than its end tells.
+    """
+
+    def look() -> Failure:
+        starved = hands.observer.oom.starved
+        return describe(spec, launch.exit, hands.host.logs, launch.model, what, starved=starved, kind=kind)
+
+    return await anyio.to_thread.run_sync(look)
 
 
 async def _proof(hands: Hands, launch: Launch) -> PortProof:
     """Prove who listens, and note under which address. Raises LoadError for a stranger."""
     proof = await anyio.to_thread.run_sync(hands.host.owns_port, launch.process, launch.id, launch.port)
     if proof.owner is PortOwner.STRANGER:
-        raise LoadError(proof.message)
+        raise LoadError(proof.message, FailureKind.PORT_TAKEN)
     if proof.owner is PortOwner.OURS:
         launch.host = proof.host
     return proof

@@ -39,6 +39,8 @@ def refusal(verdict: Verdict, patience: float = SHORT_BACKOFF) -> Refusal | None
             return Refusal(503, "not_startable", text)
         case Reason.MEMORY_UNKNOWN:
             return Refusal(503, "insufficient_memory", text, retry_after=10.0)
+        case Reason.GIVEN_UP:
+            return Refusal(503, "given_up", text)
         case Reason.BACKING_OFF if (verdict.retry_in or 0.0) > patience:
             return Refusal(503, "backing_off", text, retry_after=verdict.retry_in)
         case _:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
+from reconciler.core.crashes import FailureKind, remedy
 from reconciler.render.advice_text import room_lines, worth_lines
 from reconciler.render.paint import one_line, painter
 from reconciler.render.status_text import (
@@ -93,6 +94,7 @@ def _explained(status: Json, model: Json, advice: Json | None) -> Iterable[tuple
     yield "state", _saved(model["saved"])
     yield "last load", f"took {span(model['load_seconds'])}" if model["load_seconds"] is not None else ""
     yield "failures", _failures(model)
+    yield "what helps", _remedy(model)
     for condition in model["conditions"]:
         yield "condition", condition_text(condition)
     for note in model["notes"]:
@@ -158,7 +160,16 @@ def _failures(model: Json) -> str:
         return ""
     error = f", the last: {one_line(model['last_error'])}" if model["last_error"] else ""
     again = _again(model)
-    return f"{model['failures']} in a row{error}{f'; tried again {again}' if again else ''}"
+    kind = f" ({model['failure']})" if model["failure"] else ""
+    return f"{model['failures']} in a row{kind}{error}{f'; tried again {again}' if again else ''}"
+
+
+def _remedy(model: Json) -> str:
+    """Return what helps a model that fails, unless the sentence on why it stays out ends with that."""
+    verdict = model["verdict"]
+    if not model["failures"] or model["failure"] is None or (verdict and verdict["reason"] == "GivenUp"):
+        return ""
+    return remedy(FailureKind(model["failure"]), model["name"])
 
 
 def _again(model: Json) -> str:

@@ -68,7 +68,10 @@ def _loads(records: Sequence[LoadRecord]) -> LoadsDocument:
 
 
 def _load(r: LoadRecord) -> LoadDocument:
-    return LoadDocument(r.at, r.digest, r.reason, r.seconds, r.peak, r.outcome, r.waiting, r.kind, r.error)
+    failure = r.failure or None
+    return LoadDocument(
+        r.at, r.digest, r.reason, r.seconds, r.peak, r.outcome, r.waiting, r.kind, r.error, failure
+    )
 
 
 def _starts(records: Sequence[LoadRecord]) -> StartsDocument:

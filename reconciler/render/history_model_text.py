@@ -51,7 +51,8 @@ def _loads(loads: Json) -> Iterator[str]:
             yield f"  {settings}  {count}, last {clock_text(one['last_at'])}; {_starts(one['starts'])}"
     failed = [load for load in loads["newest"] if load["outcome"] == "failed"]
     for load in failed[-3:]:
-        yield f"  {clock_text(load['at'])}  failed after {span(load['seconds'])}: {one_line(load['error'])}"
+        kind = f" ({load['failure']})" if load["failure"] else ""
+        yield f"  {clock_text(load['at'])}  failed after {span(load['seconds'])}{kind}: {one_line(load['error'])}"
 
 
 def _starts(starts: Json) -> str:

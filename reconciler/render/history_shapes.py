@@ -111,6 +111,8 @@ class LoadDocument(Document):
     kind: str
     """`load` for a new process, `wake` for one that slept."""
     error: str
+    failure: str | None
+    """What kind of failure it was, like `OutOfMemory`; null if it was none, or that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

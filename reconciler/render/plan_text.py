@@ -24,7 +24,13 @@ _COUNTED: Final = (
     (Outcome.COLD, "cold"),
 )
 #: Why a cold model would not be loaded either if somebody asked for it: it is not as the manifest wants it.
-_HOPELESS: Final = (Reason.NOT_STARTABLE, Reason.BACKING_OFF, Reason.SIZE_UNKNOWN, Reason.NEVER_FITS)
+_HOPELESS: Final = (
+    Reason.NOT_STARTABLE,
+    Reason.BACKING_OFF,
+    Reason.GIVEN_UP,
+    Reason.SIZE_UNKNOWN,
+    Reason.NEVER_FITS,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,8 @@ class ModelDocument(Document):
     """Seconds its last load took."""
     failures: int
     """Failed starts in a row."""
+    failure: str | None
+    """What kind of failure the last one was, like `OutOfMemory`; null if there was none."""
     last_error: str
     retry_in: float | None
     """Seconds until it is tried again after a failure."""

@@ -215,7 +215,7 @@ def _state(snapshot: "Snapshot", fact: _Facts) -> ModelState:
     if (fact.instance and not asleep) or (isinstance(state, Loading) and state.action.model == fact.name):
         return "loading"
     if fact.verdict and fact.verdict.outcome is Outcome.BLOCKED:
-        return "failing" if fact.verdict.reason is Reason.BACKING_OFF else "blocked"
+        return "failing" if fact.verdict.reason in (Reason.BACKING_OFF, Reason.GIVEN_UP) else "blocked"
     return "asleep" if asleep else "cold"
 
 
@@ -259,6 +259,7 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         notes=fact.preflight.notes if fact.preflight else (),
         load_seconds=entry.load_seconds if entry else None,
         failures=entry.failures if entry else 0,
+        failure=str(entry.kind) if entry and entry.kind else None,
         last_error=entry.last_error if entry else "",
         retry_in=_retry_in(fact, now),
         log=snapshot.log_paths.get(fact.name),

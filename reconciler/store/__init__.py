@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         LaunchRecord,
         LoadRecord,
         RequestRecord,
+        RunRecord,
     )
     from reconciler.store.schema import NewerSchemaError
     from reconciler.store.worker import AsyncStore
@@ -34,6 +35,7 @@ __all__ = [
     "LoadRecord",
     "NewerSchemaError",
     "RequestRecord",
+    "RunRecord",
     "Store",
     "StoreError",
     "peek",
@@ -52,6 +54,7 @@ _HOMES = {
     "NewerSchemaError": "schema",
     "RUN_FILE": "paths",
     "RequestRecord": "records",
+    "RunRecord": "records",
     "Store": "ledger",
     "StoreError": "errors",
     "peek": "readonly",

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.boot import boot_id as this_boot
+from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import Said
 from reconciler.core.types import LedgerEntry
-from reconciler.store.past import Past
 from reconciler.store.records import LaunchRecord
+from reconciler.store.runs import Runs
 
 #: Events kept; older ones are dropped.
 EVENT_LIMIT: Final = 20_000
@@ -27,7 +28,7 @@ class EventRecord:
     message: str
 
 
-class Store(Past):
+class Store(Runs):
     """The open store. Every method blocks, from any thread; what was written is in the file on return.
 
     All methods raise sqlite3.Error when the file cannot be read or written (a full disk, for example).
@@ -71,11 +72,11 @@ class Store(Past):
             db.execute("DELETE FROM launches WHERE launch_id = ?", (launch_id,))
 
     def entries(self) -> tuple[LedgerEntry, ...]:
-        """Return the ledger by model and digest. A `retry_at` of another boot is None: its clock is gone."""
+        """Return the ledger by model and digest. Times of another boot are None: its clock is gone."""
         with self._lock:
             rows = self._db.execute(
                 "SELECT model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, weights,"
-                " retry_boot FROM ledger ORDER BY model, digest"
+                " kind, raised, raised_until, retry_boot FROM ledger ORDER BY model, digest"
             ).fetchall()
         return tuple(self._entry(*row) for row in rows)
 
@@ -91,12 +92,27 @@ class Store(Past):
         build: str,
         said: str | None,
         weights: str,
+        kind: str | None,
+        raised: int,
+        raised_until: float | None,
         boot: str,
     ) -> LedgerEntry:
-        due = retry_at if boot != "" and boot == self._boot else None
+        known = boot != "" and boot == self._boot
         heard = Said(**json.loads(said)) if said is not None else None
         return LedgerEntry(
-            model, digest, peak, failures, due, last_error, load_seconds, build, heard, weights
+            model,
+            digest,
+            peak,
+            failures,
+            retry_at if known else None,
+            last_error,
+            load_seconds,
+            build,
+            heard,
+            weights,
+            FailureKind(kind) if kind in set(FailureKind) else None,
+            raised,
+            raised_until if known else None,
         )
 
     def put_entry(self, entry: LedgerEntry) -> None:
@@ -106,9 +122,10 @@ class Store(Past):
         with self._write() as db:
             db.execute(
                 "INSERT OR REPLACE INTO ledger"
-                " (model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, weights, retry_boot)"
+                " (model, digest, peak, failures, retry_at, last_error, load_seconds, build, said, weights, kind,"
+                " raised, raised_until, retry_boot)"
                 " VALUES (:model, :digest, :peak, :failures, :retry_at, :last_error, :load_seconds, :build, :said,"
-                " :weights, :boot)",
+                " :weights, :kind, :raised, :raised_until, :boot)",
                 values,
             )
 

@@ -62,6 +62,8 @@ class LoadRecord:
     kind: str
     #: Why it failed, or was given up; "" = it was not.
     error: str = ""
+    #: What kind of failure that was (`core.crashes.FailureKind`); "" = none.
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,23 @@ class ArrivalBucket:
     #: Those that came while the model took no requests, and the seconds that all of these waited for it.
     cold: int = 0
     waited: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run of the manager. `id` only grows."""
+
+    id: int
+    #: When it began, wall-clock seconds; for people only.
+    at: float
+    #: During which boot of the machine; "" = not known.
+    boot_id: str
+    #: What could have taken the machine down with it: a load a short time ago, or little memory; "" = nothing.
+    risk: str
+    #: It ended by itself, or was asked to.
+    ended: bool
+    #: During it, or before, somebody or the time has ended a safe mode.
+    left_safe_mode: bool
 
 
 #: Length of an `ArrivalBucket` in seconds.

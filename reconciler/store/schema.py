@@ -67,10 +67,21 @@ MIGRATIONS: Final = (
     ALTER TABLE launches ADD COLUMN last_used REAL;
     ALTER TABLE launches ADD COLUMN stage TEXT NOT NULL DEFAULT '';
     """,
+    # Why launches failed, what is charged for want of memory, and how runs of the manager ended.
+    """
+    ALTER TABLE ledger ADD COLUMN kind TEXT;
+    ALTER TABLE ledger ADD COLUMN raised INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE ledger ADD COLUMN raised_until REAL;
+    ALTER TABLE loads ADD COLUMN failure TEXT NOT NULL DEFAULT '';
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, boot_id TEXT NOT NULL, risk TEXT NOT NULL,
+        ended INTEGER NOT NULL, left_safe_mode INTEGER NOT NULL
+    ) STRICT;
+    """,
 )
 
 TABLES: Final = frozenset(
-    {"launches", "ledger", "events", "generation", "loads", "evictions", "requests", "arrivals"}
+    {"launches", "ledger", "events", "generation", "loads", "evictions", "requests", "arrivals", "runs"}
 )
 
 

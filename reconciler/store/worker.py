@@ -77,6 +77,22 @@ class AsyncStore:
         """See Store.generation."""
         return await self._write(lambda: self._store.generation(digest))
 
+    async def begin_run(self, at_wall: float) -> int:
+        """See Runs.begin_run."""
+        return await self._write(lambda: self._store.begin_run(at_wall))
+
+    async def run_risk(self, run: int, risk: str) -> None:
+        """See Runs.run_risk."""
+        await self._write(lambda: self._store.run_risk(run, risk))
+
+    async def end_run(self, run: int) -> None:
+        """See Runs.end_run."""
+        await self._write(lambda: self._store.end_run(run))
+
+    async def leave_safe_mode(self, run: int, *, forget: bool) -> None:
+        """See Runs.leave_safe_mode."""
+        await self._write(lambda: self._store.leave_safe_mode(run, forget=forget))
+
     async def add_load(self, record: LoadRecord) -> int:
         """See Past.add_load."""
         return await self._write(lambda: self._store.add_load(record))

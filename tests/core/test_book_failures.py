@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import pytest
 
-from reconciler.core import book
+from reconciler.core import book, crashes
 from reconciler.core.types import LedgerEntry
 
 EMPTY = LedgerEntry("m", "d")
 
 
-def crashes(count: int, answered: int, ran: float = 5.0) -> list[float | None]:
+def waits_after(count: int, answered: int, ran: float = 5.0) -> list[float | None]:
     """Return the waits after so many runs in a row, each of which answered so many requests before it died."""
     entry, waits = EMPTY, []
     for at in range(count):
@@ -21,15 +21,15 @@ def crashes(count: int, answered: int, ran: float = 5.0) -> list[float | None]:
 
 
 def test_one_that_dies_of_its_first_requests_is_tried_more_and_more_seldom() -> None:
-    waits = crashes(12, answered=book.STABLE_ANSWERS - 1)
+    waits = waits_after(12, answered=book.STABLE_ANSWERS - 1)
     assert waits[:4] == [2, 4, 8, 16]
-    assert all(a is not None and b is not None and a <= b <= book.BACKOFF_CAP for a, b in pairwise(waits))
-    assert waits[-1] == book.BACKOFF_CAP
+    assert all(a is not None and b is not None and a <= b for a, b in pairwise(waits))
+    assert waits[crashes.GIVE_UP_AFTER - 2 :] == [crashes.BACKOFF_CAP] + [crashes.GIVEN_UP_SECONDS] * 3
 
 
 def test_one_that_served_well_between_two_crashes_begins_anew_but_never_spins() -> None:
-    assert crashes(5, answered=book.STABLE_ANSWERS) == [book.BACKOFF_FIRST] * 5
-    assert crashes(5, answered=0, ran=book.STABLE_SECONDS) == [None] * 5
+    assert waits_after(5, answered=book.STABLE_ANSWERS) == [crashes.BACKOFF_FIRST] * 5
+    assert waits_after(5, answered=0, ran=book.STABLE_SECONDS) == [None] * 5
 
 
 @pytest.mark.parametrize(

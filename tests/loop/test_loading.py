@@ -64,7 +64,9 @@ class Desk:
                 owns_port=self.owns_port,
                 serving=lambda process, launch: None,
             ),
-            observer=SimpleNamespace(measure=nothing, ready=nothing),
+            observer=SimpleNamespace(
+                measure=nothing, ready=nothing, oom=SimpleNamespace(starved=lambda: False)
+            ),
             states=SimpleNamespace(restore=self.restore),
             launches=Launches(),
             book=self.book,
@@ -89,7 +91,8 @@ class Desk:
     async def admit(self) -> str:
         """Open it, or return why not."""
         with anyio.fail_after(10):
-            return await self.loader._admit(self.launch, SPEC)
+            failure = await self.loader._admit(self.launch, SPEC)
+            return "" if failure is None else failure.text
 
     @property
     def open(self) -> bool:

@@ -13,6 +13,7 @@ ANSWERS: dict[Reason, tuple[int, str] | None] = {
     Reason.SIZE_UNKNOWN: (503, "not_startable"),
     Reason.MEMORY_UNKNOWN: (503, "insufficient_memory"),
     Reason.BACKING_OFF: (503, "backing_off"),
+    Reason.GIVEN_UP: (503, "given_up"),
     Reason.VICTIMS_BUSY: None,
     Reason.OUTRANKED: None,
     Reason.INSUFFICIENT_MEMORY: None,

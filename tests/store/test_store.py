@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.boot import boot_id
+from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import Said
 from reconciler.core.types import LedgerEntry
 from reconciler.store import AsyncStore, LaunchRecord, NewerSchemaError, Store, StoreError, peek, state_dir
@@ -61,6 +62,9 @@ def test_launches_are_replaced_by_id_and_dropped(tmp_path: Path) -> None:
         weights=st.sampled_from(["", "w1"]),
         last_error=st.text(st.characters(exclude_categories=["Cs"])),
         load_seconds=st.none() | st.floats(0, 1e6),
+        kind=st.none() | st.sampled_from(FailureKind),
+        raised=st.integers(0, 2**62),
+        raised_until=st.none() | st.floats(0, 1e9),
     )
 )
 def test_any_entry_comes_back_equal(tmp_path_factory: pytest.TempPathFactory, entry: LedgerEntry) -> None:

@@ -11,7 +11,7 @@ from reconciler.core.types import Demand, Reason
 
 #: What the plan says of models that a request would wait for in vain.
 _HOPELESS: Final = frozenset(
-    {Reason.NEVER_FITS, Reason.NOT_STARTABLE, Reason.SIZE_UNKNOWN, Reason.BACKING_OFF}
+    {Reason.NEVER_FITS, Reason.NOT_STARTABLE, Reason.SIZE_UNKNOWN, Reason.BACKING_OFF, Reason.GIVEN_UP}
 )
 
 
