@@ -33,7 +33,7 @@ def stop(
     timeout: options.Timeout = 120.0,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Stop the running loop and its models, or the models that were left running without a loop.
+    """Stop the running loop and its models, or models left running without one.
 
     Requests in flight get their drain time; leases from outside end at once. Waits until nobody answers any more. What
     machine.on_exit of the manifest says of the models rules where --leave-models is not given.

@@ -20,6 +20,7 @@ MAX_OWNER: Final = 200
 #: Why a hold ended whose time was over, or whose model nobody may ask for any more.
 OVER: Final = "its time was over"
 REMOVED: Final = "not in the manifest any more"
+NO_SUCH: Final = "there is no such lease: leases end with the reconcile that gave them, so ask for a new one"
 #: How many ended holds are remembered, so that their owners learn why, and for how many seconds.
 MAX_ENDED: Final = 200
 ENDED_SECONDS: Final = 3600.0
@@ -166,7 +167,7 @@ class Holds:
             return hold
         ended = next((h for h in self._ended if h.id == hold_id), None)
         text = f"lease {hold_id!r} of model {ended.model!r} has ended: {ended.ended}" if ended else ""
-        raise LeaseRefused(Refusal(404, "lease_not_found", text or "there is no such lease"))
+        raise LeaseRefused(Refusal(404, "lease_not_found", text or NO_SUCH))
 
     def _end(self, hold: Hold, reason: str, now: float) -> Hold:
         self._take_out(hold)

@@ -85,9 +85,10 @@ def test_nothing_half_done_is_left(manager: Manager) -> None:
 
 def test_a_second_signal_ends_deaf_models_side_by_side_and_says_so(manager: Manager) -> None:
     """Three that ignore SIGTERM and may take a minute each are gone within seconds; a third signal changes nothing."""
-    deaf = {"residency": "warm", "timeouts": {"stop": "60s"}}
     names = ("one", "three", "two")
-    manager.write({name: manager.fake(name, "--ignore-term", **deaf) for name in names})
+    manager.write(
+        {n: manager.fake(n, "--ignore-term", residency="warm", timeouts={"stop": "60s"}) for n in names}
+    )
     manager.start()
     pids = manager.wait_ready(*names)
     assert manager.process is not None
@@ -203,7 +204,7 @@ def test_hanging_up_twice_forces_nothing_and_a_manager_under_nohup_does_not_hear
     manager.wait_ready("chat")
     stream = Streaming(manager.url, "chat")
     for _ in range(2):
-        manager.process.send_signal(signal.SIGHUP)  # type: ignore[union-attr] - it was started
+        os.kill(manager.pid, signal.SIGHUP)
         wait_for(lambda: manager.log("stopping", signal="SIGHUP"), SOON, "that it hears it")
     assert stream.whole() == list(range(40))
     assert manager.process is not None
@@ -214,7 +215,7 @@ def test_hanging_up_twice_forces_nothing_and_a_manager_under_nohup_does_not_hear
     finally:
         signal.signal(signal.SIGHUP, before)
     [pid] = manager.wait_ready("chat")
-    manager.process.send_signal(signal.SIGHUP)
+    os.kill(manager.pid, signal.SIGHUP)
     assert manager.ask("chat", stream=False).status_code == 200
     assert manager.wait_ready("chat") == [pid]
     assert len(manager.log("stopping", signal="SIGHUP")) == 2

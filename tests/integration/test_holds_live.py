@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from manager import RECONCILE, SOON, Asking, Manager
-from reconciler.loop.loop import LAST_DRAIN
+from reconciler.loop.ending import LAST_DRAIN
 from support import wait_for
 
 
