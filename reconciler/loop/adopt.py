@@ -40,13 +40,13 @@ async def adopt(
     now: float,
     journal: Journal,
 ) -> list[Launch]:
-    """Return the launches of earlier runs that live on, in their order. The others are ended, and forgotten.
+    """Return the launches of earlier runs that are still there, in their order; those that are gone are forgotten.
 
-    They are looked at side by side. One that is silent for a moment is among them, `on_trial`: nobody is sent to it
-    until `tried` has said that it answers, and no other model waits for that. What was half done is finished: one that
-    was being loaded is ended, for nobody knows how far it is, and so is one that was being stopped. One with other
-    settings than today's lives on until the plan replaces it. Nothing else is touched: what is not recorded is not
-    ours.
+    They are looked at side by side. One that is silent for a moment is `on_trial`: nobody is sent to it until `tried`
+    has said that it answers, and no other model waits for that. What was half done is to be finished: one that was
+    being loaded is `broken`, for nobody knows how far it is, and so is one that was being stopped. The plan ends it,
+    one at a time as ever, and whatever is deaf to SIGTERM holds up none that serves. One with other settings than
+    today's lives on until the plan replaces it. Nothing else is touched: what is not recorded is not ours.
     """
     records = await store.launches()
     survivors = await anyio.to_thread.run_sync(host.survivors, records)
@@ -55,16 +55,11 @@ async def adopt(
         if record.launch_id not in alive:
             await keeper.keep(store.drop_launch(record.launch_id))
     launches = [launch_of(survivor, specs, now) for survivor in survivors]
-    stays = [False] * len(launches)
-
-    async def look(index: int) -> None:
-        stays[index] = await _stays(host, store, keeper, survivors[index], launches[index], http, journal)
-
     async with anyio.create_task_group() as tasks:
-        for index in range(len(launches)):
-            tasks.start_soon(look, index)
+        for survivor, launch in zip(survivors, launches, strict=True):
+            tasks.start_soon(_sort, host, survivor, launch, http, journal)
     await _end_unrecorded(host, [record.launch_id for record in records], journal)
-    return [launch for launch, kept in zip(launches, stays, strict=True) if kept]
+    return launches
 
 
 def used_before(launch: Launch, model: ModelSpec | None, now: float) -> float | None:
@@ -92,30 +87,16 @@ async def tried(launch: Launch, http: httpx.AsyncClient, journal: Journal) -> bo
     return False
 
 
-async def _stays(
-    host: Host,
-    store: AsyncStore,
-    keeper: Keeper,
-    survivor: Survivor,
-    launch: Launch,
-    http: httpx.AsyncClient,
-    journal: Journal,
-) -> bool:
-    """Return whether a survivor lives on; one that does not is ended, unless that cannot be done."""
+async def _sort(
+    host: Host, survivor: Survivor, launch: Launch, http: httpx.AsyncClient, journal: Journal
+) -> None:
+    """Find out whether a survivor serves on; one that does not is broken, and the plan ends it."""
     problem = await _problem(host, survivor, launch, http)
-    if problem is None:
-        if not launch.on_trial:
-            await journal.adopted(launch)
-        return True
-    await journal.leftover(launch.model, survivor.pids, problem)
-    try:
-        await host.stop(survivor.process, launch.id, grace=GRACE_SECONDS)
-        await keeper.keep(store.drop_launch(launch.id))
-    except StopError as error:
-        log.error("could not stop", model=launch.model, pids=error.pids, error=str(error))
+    if problem is not None:
+        await journal.leftover(launch.model, survivor.pids, problem)
         launch.ready, launch.asleep, launch.broken = False, False, True
-        return True
-    return False
+    elif not launch.on_trial:
+        await journal.adopted(launch)
 
 
 async def _end_unrecorded(host: Host, known: list[str], journal: Journal) -> None:

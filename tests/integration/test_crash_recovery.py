@@ -124,6 +124,7 @@ def test_what_changed_while_nobody_ruled_is_put_right(manager: Manager) -> None:
     assert manager.processes("edited") == [now["edited"]]
     assert len(manager.processes("dies")) == 2
     assert {line["model"]: line["reason"] for line in manager.log("evict")} == {
+        "dies": "Crashed",
         "edited": "Drifted",
         "removed": "Removed",
     }

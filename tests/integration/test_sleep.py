@@ -178,7 +178,7 @@ def test_a_manager_that_ends_while_a_model_goes_to_sleep_leaves_nothing_half_asl
     wait_for(lambda: half_asleep(manager), SOON, "the record")
     manager.kill()
     manager.start()
-    assert manager.wait_log("ending a leftover", model="slow")["reason"].startswith("it was being loaded, or")
+    assert manager.wait_log("ending a leftover", model="slow")["reason"].startswith("it was going to sleep")
     wait_for(lambda: not running(pid), SOON, "the end of one that is half asleep")
 
     pid = manager.ask("slow").json()["pid"]

@@ -139,11 +139,10 @@ async def test_one_that_ended_or_is_being_stopped_meanwhile_is_not_served(engine
         assert not launch.broken
 
 
-async def test_one_that_says_no_is_ended_at_once(engine: Engine) -> None:
+async def test_one_that_says_no_is_left_to_the_plan(engine: Engine) -> None:
     engine.says = Probe(Readiness.LOADING, "its port is not open yet")
-    host = Host("a", "b")
-    assert await adopted(host) == []
-    assert sorted(host.stopped) == ["id-a", "id-b"]
+    found = await adopted(Host("a", "b"))
+    assert [(x.model, x.ready, x.broken) for x in found] == [("a", False, True), ("b", False, True)]
 
 
 @pytest.mark.parametrize(
@@ -159,8 +158,9 @@ async def test_what_was_half_done_is_finished_and_said(engine: Engine, stage: st
     host = Host("a", "b")
     host.records[0] = replace(host.records[0], ready=False, stage=stage)
     TOLD.said.clear()
-    assert [x.model for x in await adopted(host)] == ["b"]
-    assert host.stopped == ["id-a"]
+    found = await adopted(host)
+    assert [(x.model, x.ready, x.broken) for x in found] == [("a", False, True), ("b", True, False)]
+    assert host.stopped == [], "it may be deaf: nobody else is to wait until it has ended"
     assert sorted(TOLD.said) == [("a", why), ("b", "adopted")]
 
 
