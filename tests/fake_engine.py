@@ -96,8 +96,11 @@ def parse() -> argparse.Namespace:
     p.add_argument("--wake-lies", action="store_true", help="/wake_up says yes and takes nothing; it serves")
     p.add_argument("--wake-says", type=int, default=200, help="status of /wake_up; not 200 = it sleeps on")
     p.add_argument("--wake-takes", type=float, default=0.0, help="seconds before /wake_up is answered")
-    p.add_argument("--save-takes", type=float, default=0.0, help="seconds before /save is answered")
-    p.add_argument("--restore-takes", type=float, default=0.0, help="seconds before /load is answered")
+    p.add_argument(
+        "--hold",
+        default=None,
+        help="a file: while it is there nothing but GET is answered, and streams stand still",
+    )
     p.add_argument("--job", type=float, default=0.0, help="seconds of work after each answer")
     p.add_argument("--ignore-term", action="store_true")
     p.add_argument(
@@ -105,6 +108,10 @@ def parse() -> argparse.Namespace:
     )
     p.add_argument("--last-words", default=None, help="logged before --exit, with $NAME filled in")
     p.add_argument("--after", type=float, default=0.0, help="seconds before --exit")
+    p.add_argument("--hang-after", type=int, default=None, help="POSTs after which none is answered any more")
+    p.add_argument("--fail-after", type=int, default=None, help="POSTs after which all are answered by 500")
+    p.add_argument("--deaf-after", type=int, default=None, help="POSTs after which its port is closed")
+    p.add_argument("--spin", type=float, default=0.0, help="seconds computed before a POST is answered")
     p.add_argument("--think", type=float, default=0.0, help="seconds before a POST is answered")
     p.add_argument("--stream", type=int, default=None, help="number of SSE events")
     p.add_argument("--delay", type=float, default=0.0, help="seconds between SSE events")
@@ -130,6 +137,8 @@ HELD: list[bytearray] = []
 POOL: list[bytearray] = []
 #: When each job of --job is done, monotonic seconds.
 JOBS: list[float] = []
+#: The socket that takes connections.
+LISTENING: list[socket.socket] = []
 #: Set while --load-mib is being taken.
 TAKING = threading.Event()
 #: Steps in which --load-mib is taken.
@@ -165,6 +174,12 @@ def watch_while(sock: socket.socket, seconds: float) -> None:
             )  # the next request is already here: keep waiting for this one
         if time.monotonic() >= end:
             return
+
+
+def held(sock: socket.socket) -> None:
+    """Wait while the file of --hold is there, raising `ClientGoneError` as soon as the client closes."""
+    while ARGS.hold is not None and os.path.exists(ARGS.hold):
+        watch_while(sock, 0.01)
 
 
 class Connection:
@@ -282,6 +297,7 @@ class Connection:
                 return
             if ARGS.job:
                 JOBS.append(max([time.monotonic(), *JOBS]) + ARGS.job)
+            self.misbehave()
             watch_while(self.sock, ARGS.think)
             if ARGS.status != 200:
                 extra = (("Retry-After", ARGS.retry_after),) if ARGS.retry_after else ()
@@ -293,11 +309,26 @@ class Connection:
         finally:
             STATS.end()
 
+    def misbehave(self) -> None:
+        """Hang, fail or close the port, as the script says; compute for a while before an answer."""
+        until = time.monotonic() + ARGS.spin
+        while time.monotonic() < until:
+            watch_while(self.sock, 0.0)
+        if ARGS.hang_after is not None and STATS.requests > ARGS.hang_after:
+            say("hangs")
+            watch_while(self.sock, LIFETIME_SECONDS)
+        if ARGS.fail_after is not None and STATS.requests > ARGS.fail_after:
+            ARGS.status = 500
+        if ARGS.deaf_after is not None and STATS.requests > ARGS.deaf_after:
+            LISTENING[0].shutdown(socket.SHUT_RDWR)  # whoever waits in accept() keeps a closed one open
+
     def rest(self) -> None:
         """Sleep or wake, as far as the script lets it."""
         sleeps = self.path.startswith("/sleep")
         status = ARGS.sleep_says if sleeps else ARGS.wake_says
+        say(f"{self.path} begins")
         watch_while(self.sock, ARGS.sleep_takes if sleeps else ARGS.wake_takes)
+        held(self.sock)
         if status == 200 and not (sleeps and ARGS.sleep_lies):
             POOL.clear()
             if not sleeps:
@@ -306,13 +337,13 @@ class Connection:
         self.send(status, {} if status == 200 else error_body("scripted", "fake_error", status))
 
     def keep(self, body: bytes) -> None:
-        """Write what is to be known later, or read it; the first half is done before the scripted wait."""
+        """Write what is to be known later, or read it; a file is written before the wait of --hold."""
         file = os.path.join(json.loads(body)["path"], "state.bin")
         if self.path == "/save":
             with open(file, "wb") as out:
                 out.write(b"what it knew")
         say(f"{self.path} begins")
-        watch_while(self.sock, ARGS.save_takes if self.path == "/save" else ARGS.restore_takes)
+        held(self.sock)
         if self.path == "/load":
             with open(file, "rb") as kept:
                 kept.read()
@@ -332,6 +363,7 @@ class Connection:
         elif asked.get("stream", ARGS.stream is not None):
             self.stream(asked)
         else:
+            held(self.sock)
             self.send(200, completion(asked, chat=path.endswith("chat/completions")))
 
     def stream(self, asked: dict[str, object]) -> None:
@@ -349,6 +381,8 @@ class Connection:
         self.sock.sendall(head(200, [*headers, ("Transfer-Encoding", "chunked")]))
         for number, (pause, piece) in enumerate(events(asked)):
             watch_while(self.sock, pause)
+            if number:
+                held(self.sock)
             if ARGS.cut_after is not None and number >= ARGS.cut_after:
                 raise OSError("cut on purpose")
             if packer is not None:
@@ -581,6 +615,7 @@ def main() -> None:
     if ARGS.worker:
         fork_worker()
     sock = listen()
+    LISTENING.append(sock)
     say(f"fake engine {os.getpid()} listening on {ARGS.host} port {sock.getsockname()[1]}")
     touch(ARGS.rss_mib)
     fill()
@@ -596,7 +631,12 @@ def main() -> None:
     if ARGS.exit is not None:
         later(ARGS.after, leave)
     while True:
-        client, _ = sock.accept()
+        try:
+            client, _ = sock.accept()
+        except OSError:  # --deaf-after
+            sock.close()
+            signal.pause()
+            return
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threading.Thread(target=Connection(client).serve, daemon=True).start()
 

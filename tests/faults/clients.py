@@ -1,5 +1,6 @@
 """People who ask: every request is on record with how it ended, so that the oracle can judge all of them."""
 
+import json
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -36,6 +37,8 @@ class Asked(Background):
         self.began = self.over = time.monotonic()
         self.end: End | None = None
         self.events = 0
+        #: The code of an error that came as an event.
+        self.told = ""
         self.start()
 
     def work(self) -> None:
@@ -45,8 +48,8 @@ class Asked(Background):
             self.end = End("refused", str(error))
         except httpx.TimeoutException:
             self.end = End("odd", f"no answer within {BOUND:g} s")
-        except httpx.TransportError as error:
-            self.end = End("cut", str(error))
+        except httpx.TransportError as error:  # after its last words a broken stream has no proper end
+            self.end = End("told", self.told, 200) if self.told else End("cut", str(error))
         finally:
             self.over = time.monotonic()
 
@@ -62,13 +65,20 @@ class Asked(Background):
             if not self.stream:
                 answer.read()
                 return End("answered", status=200, by=answer.json()["pid"])
-            done = False
-            for line in answer.iter_lines():
-                self.events += line.startswith("data: ")
-                done = done or line == "data: [DONE]"
-            return (
-                End("answered", status=200) if done else End("odd", "a stream ended early without an error")
-            )
+            return self._read(answer)
+
+    def _read(self, answer: httpx.Response) -> End:
+        done, by = False, None
+        for line in answer.iter_lines():
+            done = done or line == "data: [DONE]"
+            if line.startswith("data: {"):
+                said = json.loads(line.removeprefix("data: "))
+                self.events += 1
+                by = said.get("pid", by)
+                self.told = said["error"]["code"] if "error" in said else ""
+        return (
+            End("answered", status=200, by=by) if done else End("odd", "a stream ended early as if it were whole")
+        )
 
     def flowing(self) -> "Asked":
         """Wait until the stream has begun."""

@@ -18,8 +18,13 @@ Trial = Callable[[Cell], None]
 class Shelf:
     """Keeps one rig until a cell fails on it: nobody knows what it is like then."""
 
-    def __init__(self, make: Callable[[], Path], nursery: Nursery) -> None:
-        self._make, self._nursery = make, nursery
+    def __init__(
+        self,
+        make: Callable[[], Path],
+        nursery: Nursery,
+        stand: Callable[[Path, Nursery], AbstractContextManager[Rig]] = standing,
+    ) -> None:
+        self._make, self._nursery, self._stand = make, nursery, stand
         self._rig: Rig | None = None
         self._stack = ExitStack()
 
@@ -27,7 +32,7 @@ class Shelf:
     def borrow(self) -> Iterator[Rig]:
         """Lend the rig."""
         if self._rig is None:
-            self._rig = self._stack.enter_context(standing(self._make(), self._nursery))
+            self._rig = self._stack.enter_context(self._stand(self._make(), self._nursery))
         try:
             yield self._rig
         except BaseException:

@@ -29,12 +29,11 @@ def _killed(state: str) -> Callable[[Rig], None]:
     after = _SEEN[state][1]
 
     def run(rig: Rig) -> None:
-        scene = STATES[state](rig)
+        model = STATES[state](rig)
         die_and_start(rig)
-        rig.wait_calm()
-        rig.wait_model(scene.model, state=after)
-        scene.let_go()
-        rig.asks(scene.model).answered()
+        rig.let_go(model)
+        rig.wait_model(model, state=after)
+        rig.asks(model).answered()
 
     return run
 

@@ -53,13 +53,18 @@ class Nursery:
         self._born: list[int] = []
         self._process = subprocess.Popen(
             [sys.executable, "-m", "faults.zygote"],
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            env={**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._next(2 * SOON)  # the zygote itself
+        try:
+            self._next(4 * SOON)  # the zygote itself
+        except AssertionError:
+            self._process.kill()
+            self.__exit__()
+            raise
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -71,7 +76,8 @@ class Nursery:
                 self._born.append(said["pid"])
 
     def _next(self, timeout: float) -> int:
-        wait_for(lambda: self._born, timeout, "a manager to be forked")
+        wait_for(lambda: self._born or self._process.poll() is not None, timeout, "a manager to be forked")
+        assert self._born, f"what forks managers ended with {self._process.returncode}"
         return self._born.pop(0)
 
     def start(self, argv: list[str], env: Mapping[str, str], output: Path, wound: Path) -> Forked:

@@ -36,7 +36,7 @@ class Rig(ScriptedManager):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.wound = self.root / "wound.json"
-        #: A model with this name's gate waits for it: see `gate`.
+        #: Files that hold models back: see `hold` and `let_go`.
         self.gates = self.root / "gates"
         self.gates.mkdir(parents=True, exist_ok=True)
         #: Where in the log the current cell begins, in characters.
@@ -44,28 +44,37 @@ class Rig(ScriptedManager):
 
     # -- the manifest ---------------------------------------------------------------------------------------------
 
-    def gate(self, model: str) -> Path:
-        """The file whose presence lets `model` become ready."""
-        return self.gates / model
+    def hold(self, model: str) -> None:
+        """Have `model` answer nothing, and its streams stand still, until `let_go`."""
+        self._hold(model).touch()
+
+    def let_go(self, model: str) -> None:
+        """Let `model` answer; it may also become ready now, if its load was held."""
+        self._hold(model).unlink(missing_ok=True)
+        self._gate(model).touch()
+
+    def _hold(self, model: str) -> Path:
+        return self.gates / f"{model}.hold"
+
+    def _gate(self, model: str) -> Path:
+        return self.gates / f"{model}.gate"
 
     def standard(self) -> dict[str, dict[str, object]]:
         """Return the models of the standard manifest, all of which fit together."""
-        flowing = ("--stream", "400", "--delay", "0.02")
+
+        def held(model: str, *options: str, **keys: Any) -> dict[str, object]:
+            words = ("--stream", "20", "--delay", "0.01", "--hold", str(self._hold(model)), *options)
+            return self.scripted(model, *words, **({"timeouts": DEADLINES} | keys))
+
         state = {"save": "/save", "load": "/load", "timeout": "15s"}
+        naps = self.sleepy("naps", "--hold", str(self._hold("naps")), hold=60, timeouts=DEADLINES)
         return {
-            "pin": self.fake("pin", *flowing, residency="pinned", timeouts=DEADLINES),
-            "chat": self.fake("chat", *flowing, timeouts=DEADLINES),
-            "brief": self.fake("brief", "--stream", "40", "--delay", "0.02", timeouts=DEADLINES),
-            "slow": self.fake("slow", "--load-until", str(self.gate("slow")), timeouts=DEADLINES),
-            "deaf": self.fake("deaf", "--ignore-term", timeouts={**DEADLINES, "stop": "1s"}),
-            "thinks": self.fake("thinks", "--think", "1", timeouts=DEADLINES),
-            "saves": self.fake(
-                "saves", "--save-takes", "0.7", "--restore-takes", "0.7", state=state, timeouts=DEADLINES
-            ),
-            "naps": self.sleepy(
-                "naps", "--sleep-takes", "0.7", "--wake-takes", "0.7", hold=60, timeouts=DEADLINES
-            )
-            | {"idle_ttl": "0.1s"},
+            "pin": held("pin", residency="pinned"),
+            "chat": held("chat"),
+            "slow": held("slow", "--load-until", str(self._gate("slow"))),
+            "deaf": held("deaf", "--ignore-term", timeouts={**DEADLINES, "stop": "1s"}),
+            "saves": held("saves", state=state),
+            "naps": naps | {"idle_ttl": "0.1s"},
         }
 
     def use(self, models: dict[str, dict[str, object]] | None = None, memory: int = 2000) -> None:
