@@ -84,6 +84,26 @@ class PrewarmFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """What is known of whether a model that is ready still answers; for people."""
+
+    #: Whether it is asked, and restarted if it does not answer; else it is only watched.
+    probed: bool = True
+    #: Why it is suspected to hang, or why it is sure that it does; "" = it is not.
+    suspect: str = ""
+    hung: str = ""
+    #: Whether a request of ours waits for its answer now; when one was answered last (by the snapshot's clock; None =
+    #: none was), what that took in seconds, and what was wrong with it ("" = nothing).
+    asking: bool = False
+    asked_at: float | None = None
+    took: float = 0.0
+    wrong: str = ""
+    #: Requests in a row that its server failed, and how it failed the last one.
+    faults: int = 0
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the loop knows at the end of one pass. Times are monotonic seconds."""
 
@@ -109,6 +129,8 @@ class Snapshot:
     #: Of each model whose state is to be kept.
     states: Mapping[str, SavedState] = field(default_factory=dict)
     prewarmed: PrewarmFigures = field(default_factory=PrewarmFigures)
+    #: Of each model that is ready.
+    health: Mapping[str, Health] = field(default_factory=dict)
 
 
 class Ask(Protocol):

@@ -16,6 +16,8 @@ STABLE_SECONDS: Final = 60.0
 STABLE_ANSWERS: Final = 10
 #: How the error of a ready model begins that ended by itself.
 DIED: Final = "it died"
+#: The same of one that answered nobody any more, and was ended for that.
+HUNG: Final = "it hung"
 
 
 def total(manifest: Manifest, memory: Memory) -> int | None:

@@ -71,7 +71,7 @@ def of_manifest(facts: Facts, previous: Iterable[Condition], now: float) -> tupl
 
 
 def of_models(facts: Facts, previous: Conditions, now: float) -> dict[str, tuple[Condition, ...]]:
-    """Return each model's conditions: Ready always; Progressing, Degraded and EvictedThenWanted only while true."""
+    """Return each model's conditions: Ready always; Progressing, Degraded and the others only while true."""
     entries = {(e.model, e.digest): e for e in facts.world.ledger}
     instances = {i.model: i for i in facts.world.observation.instances}
     preflights = {p.model: p for p in facts.world.observation.preflights}
@@ -90,6 +90,7 @@ def of_models(facts: Facts, previous: Conditions, now: float) -> dict[str, tuple
         made += [rued[spec.name]] if spec.name in rued else []
         out[spec.name] = _stamp(made, previous.get(spec.name, ()), facts.manifest.generation, now)
     return out
+        made += _suspect(instances.get(spec.name))
 
 
 Statement = tuple[str, Truth, str, str]
@@ -188,6 +189,15 @@ def _over_estimate(spec: ModelSpec, instance: Instance | None, preflight: Prefli
     holds = book.held(instance) if instance is not None else None
     if holds is None:
         return ""
+def _suspect(instance: Instance | None) -> list[Statement]:
+    """Say why a model that is ready may hang, or that it does."""
+    if instance is None or not instance.ready or not (instance.hung or instance.suspect):
+        return []
+    if instance.hung:
+        return [("Suspect", Truth.TRUE, "Hung", instance.hung)]
+    return [("Suspect", Truth.TRUE, instance.suspected_for or "Suspected", instance.suspect)]
+
+
     if spec.steady is not None:
         over = holds - spec.steady
         return f"holds {size_text(holds)}, {size_text(over)} more than memory.steady says" if over > 0 else ""

@@ -204,6 +204,8 @@ class Instance:
     #: Why it is suspected to hang, and why it is sure that it does, in words for people; "" = it is not.
     suspect: str = ""
     hung: str = ""
+    #: The cause of the suspicion, in one word.
+    suspected_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)

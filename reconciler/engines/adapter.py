@@ -210,6 +210,10 @@ class Adapter:
             return health
         return await prove(call, self.upstream_model(spec) or spec.model, base_url, client, key)
 
+    async def prove(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        """Ask as while it starts: that includes a call that only a model that works can answer."""
+        return await self.probe(spec, base_url, client)
+
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return None: the client's name is passed on."""
         return None

@@ -198,6 +198,13 @@ class Engine(Protocol):
         """Ask once whether it serves: the health address, then one tiny real call. Never raises for a dead server."""
         ...
 
+    async def prove(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        """Ask a server that has been ready whether it still works, by a small call such as its clients make.
+
+        READY is proof, FAILED a wrong answer, LOADING none. Never raises for a dead server.
+        """
+        ...
+
     def upstream_model(self, spec: LaunchSpec) -> str | None:
         """Return the name the server expects in `model`, or None to pass the client's name on."""
         ...

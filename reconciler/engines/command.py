@@ -10,9 +10,10 @@ from reconciler.core.launch import LaunchSpec, LoadMode, Role
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import api_key, placeholders, programs, refusals
 from reconciler.engines.adapter import Adapter
-from reconciler.engines.base import Command, Finding, Probe
+from reconciler.engines.base import Command, Finding, Probe, Readiness
 from reconciler.engines.exits import explain_exit
 from reconciler.engines.health import ask_health
+from reconciler.engines.proof import OPENAI_CALLS, understood
 
 
 class CommandEngine(Adapter):
@@ -78,6 +79,14 @@ class CommandEngine(Adapter):
     async def probe(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
         """Ask the health address once. What a real call would be is not known for any program there is."""
         return await ask_health(base_url, spec.health_path, client, self.api_key(spec))
+
+    async def prove(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        """Ask the health address, then make a call of the usual form for its role, which it need not understand."""
+        health = await self.probe(spec, base_url, client)
+        call = OPENAI_CALLS.get(spec.role)
+        if health.readiness is not Readiness.READY or call is None:
+            return health
+        return await understood(call, spec.model, base_url, client, self.api_key(spec))
 
     def api_key(self, spec: LaunchSpec) -> str | None:
         """Return what `--api-key`, or a variable that known servers read, states; it inherits all of ours."""

@@ -73,6 +73,19 @@ async def prove(call: Call, model: str, base_url: str, client: httpx.AsyncClient
         return unreachable(error)
 
 
+async def understood(
+    call: Call, model: str, base_url: str, client: httpx.AsyncClient, key: str | None
+) -> Probe:
+    """Make a call that a server need not understand: it works unless it fails itself. Never raises."""
+    try:
+        response = await _send(call, model, base_url, client, key)
+    except httpx.HTTPError as error:
+        return unreachable(error)
+    if response.status_code < 500 or response.status_code == 501:
+        return Probe(Readiness.READY, f"{call.path} answers {response.status_code}")
+    return judge(response, call.path, key)
+
+
 async def _prove_again(
     call: Call, model: str, base_url: str, client: httpx.AsyncClient, key: str | None
 ) -> Probe:

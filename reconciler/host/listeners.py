@@ -127,6 +127,19 @@ def owns_port(process: Process, mark: Mark, port: int) -> PortProof:
     return PortProof(PortOwner.OTHER_PORT, port, held[0].pid, ports, tuple(found.place for found in held))
 
 
+def listening() -> dict[int, frozenset[int]] | None:
+    """Return port -> the kernel's numbers of the sockets that listen on it; None where the system does not tell.
+
+    Costs one small read, however many processes there are. Blocking.
+    """
+    if not LINUX:
+        return None
+    found: dict[int, set[int]] = {}
+    for inode, (_, port) in _kernel_table().items():
+        found.setdefault(port, set()).add(inode)
+    return {port: frozenset(inodes) for port, inodes in found.items()} or None
+
+
 def _addresses(found: Iterable[Listener]) -> tuple[str, ...]:
     return tuple(sorted({listener.address for listener in found}))
 

@@ -53,6 +53,14 @@ class Careful:
         except EngineError as error:
             return Probe(Readiness.FAILED, str(error))
 
+    async def prove(self, spec: LaunchSpec, base_url: str, client: httpx.AsyncClient) -> Probe:
+        """See Engine.prove. Of an adapter that fails at it nothing is known, least of all that its server hangs."""
+        try:
+            return await self._engine.prove(spec, base_url, client)
+        except Exception as error:
+            self.note("prove", error)
+            return Probe(Readiness.READY, fault(error))
+
     async def jobs(self, server: Server) -> int | None:
         """See Engine.jobs."""
         try:

@@ -38,7 +38,7 @@ async def take_deaths(
         failure, rest = await anyio.to_thread.run_sync(_autopsy, host, launch, starved)
         if slept:
             await journal.ended_asleep(launch, failure)
-        else:
+        elif not launch.hung:  # that was counted when it was found to hang
             await journal.crashed(launch, failure, answered, now)
         if rest:
             launch.broken = True

@@ -21,6 +21,9 @@ from reconciler.loop.sleeping import Sleeping
 #: What holders of cut leases get to leave.
 CUT_SECONDS: Final = 2.0
 
+#: Seconds between two looks whether the last request of a process that hangs is over.
+ENDED_PACE: Final = 0.1
+
 #: Owners of ended leases that are named in the log.
 NAMED: Final = 5
 
@@ -121,10 +124,15 @@ class Evictor:
             if self._hands.launches.serving(launch.model) is launch:
                 if not self._hands.book.seal(launch.model, drain=action.drain):
                     return Outcome(Aborted(), 0.0, launch=launch)
-                if not action.drain and await self._jobs.ask(launch):
+                if not action.drain and not launch.hung and await self._jobs.ask(launch):
                     self._hands.book.unseal(launch.model)
                     return Outcome(Aborted(), self._hands.clock() - began, "it still works on a job", launch)
-                why = await self._drain(launch, limits().drain_timeout) or await self._in_vain(action, launch)
+                if launch.hung:
+                    why = await self._let_end(launch, limits().drain_timeout)
+                else:
+                    why = await self._drain(launch, limits().drain_timeout) or await self._in_vain(
+                        action, launch
+                    )
                 if why:
                     return Outcome(Aborted(), self._hands.clock() - began, why, launch)
                 launch.stopping = True
@@ -155,8 +163,11 @@ class Evictor:
             self._hands.tell(None)
 
     async def _save(self, launch: Launch) -> float | None:
-        """Have its state saved, unless the user is in a hurry, or comes to be; return how soon it has to end then."""
-        if self._hands.hurry.is_set():
+        """Have its state saved, unless the user is in a hurry, or comes to be; return how soon it has to end then.
+
+        One that hangs would not answer.
+        """
+        if self._hands.hurry.is_set() or launch.hung:
             return None
         writes: float | None = None
         if (limit := self._hands.states.patience(launch.model)) is not None:
@@ -193,6 +204,22 @@ class Evictor:
         """Whether a model that is to go for being idle was used between the look and now: its time begins anew."""
         last = self._hands.book.last_used(action.model)
         return action.reason is Reason.IDLE_EXPIRED and last is not None and last > action.last_used
+
+    async def _let_end(self, launch: Launch, timeout: float) -> str:
+        """Wait for requests that a process that hangs still sends something to; the others are told by `Liveness`.
+
+        Nobody else is waited for, and nothing is called off: leases from outside wait for the next process.
+        """
+        if (requests := self._hands.book.active(launch.model)) and not self._hands.hurry.is_set():
+            log.info("what still gets something may end", model=launch.model, requests=requests)
+            self._hands.tell(Progress(launch.model, "draining", self._hands.clock(), timeout))
+            with anyio.move_on_after(timeout):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._hasten, tasks.cancel_scope)
+                    while self._hands.book.active(launch.model):  # noqa: ASYNC110 - holds would keep `drained` waiting
+                        await anyio.sleep(ENDED_PACE)
+                    tasks.cancel_scope.cancel()
+        return ""
 
     async def _drain(self, launch: Launch, timeout: float) -> str:
         """Wait until nobody is served any more, or the deadline passes: then what is left is cut.

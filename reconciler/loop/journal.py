@@ -8,6 +8,7 @@ from typing import Any, Final
 import structlog
 
 from reconciler.core import book
+from reconciler.core.crashes import FailureKind
 from reconciler.core.types import Evict, LedgerEntry, Load, Outcome, Plan, Reason, Step, World
 from reconciler.core.words import size, span
 from reconciler.leases import Hold
@@ -242,5 +243,24 @@ class Journal:
 def _had(launch: Launch | None, given: int) -> int:
     """Return the bytes that a launch was given, or held at its end if that was more."""
     if launch is None:
+    async def suspected(self, model: str, cause: str, why: str) -> None:
+        """A model that is ready may hang."""
+        log.warning("it may hang", model=model, cause=cause, why=why)
+        await self._event("suspected", model, cause, why)
+
+    async def cleared(self, model: str, why: str) -> None:
+        """A model that was suspected to hang does not."""
+        log.info("it does not hang", model=model, why=why)
+        await self._event("cleared", model, "Cleared", why)
+
+    async def hung(self, launch: Launch, why: str, lived: float, answered: int, now: float) -> None:
+        """It is sure that a model hangs, which had been well for `lived` seconds and answered so many requests."""
+        entry = self._ledger.entry(launch.model, launch.digest)
+        error = f"{book.HUNG}: {why}"
+        self._ledger.update(book.crashed(entry, error, lived, answered, now, FailureKind.HUNG))
+        facts = {"pid": launch.process.pid, "after": f"{lived:.1f} s", "answered": answered}
+        log.error("model hangs", model=launch.model, **facts, error=why)
+        await self._event("hung", launch.model, "Hung", why)
+
         return 0
     return max(given, launch.holds or 0, (launch.held.peak or 0) + (launch.warm or 0))

@@ -75,6 +75,11 @@ class Launch:
     weights: str = ""
     #: Bytes committed when it was ready for the first time; None = not known.
     committed_at_ready: int | None = None
+    #: Why it is suspected to hang, and why it is sure that it does; "" = it is not.
+    suspect: str = ""
+    hung: str = ""
+    #: The cause of the suspicion, in one word.
+    suspected_for: str = ""
     #: What its server asks of its clients.
     key: str | None = field(default=None, repr=False)
     exit: Exit | None = None
@@ -207,6 +212,9 @@ def instance(launch: Launch, last_used: float, served: int) -> Instance:
         returned=launch.returned,
         served_before=launch.served_before,
         began=launch.started_at,
+        suspect=launch.suspect,
+        hung=launch.hung,
+        suspected_for=launch.suspected_for,
     )
 
 

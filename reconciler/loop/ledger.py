@@ -46,7 +46,8 @@ class Ledger:
         for key, entry in self._entries.items():
             self._entries[key] = book.eased(entry, now)
         for instance in instances:
-            if instance.broken:
+            # One that is suspected may have been for as long as it runs: that it runs is no proof.
+            if instance.broken or instance.hung or instance.suspect:
                 continue
             entry = book.measured(self.entry(instance.model, instance.digest), instance)
             if instance.ready:

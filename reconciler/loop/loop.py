@@ -41,6 +41,7 @@ from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.ledger import Ledger
+from reconciler.loop.liveness import Liveness
 from reconciler.loop.loading import Loader
 from reconciler.loop.observe import Observer
 from reconciler.loop.outcomes import Outcomes
@@ -111,7 +112,7 @@ class Loop:
         self._history = History(store, self._keeper, book, self._journal)
         self._outcomes = Outcomes(self._journal, book, self._launches, self._history)
         self._outlook = Outlook(self._journal, self._history.chances, once=self._options.once)
-        self._publisher = Publisher(board, host.logs, self._states.kept)
+        self._publisher = Publisher(board, host.logs, self._states.kept, lambda: self._liveness.health())
         self._hands = Hands(
             host=host,
             store=store,
@@ -127,6 +128,7 @@ class Loop:
         self._jobs = Jobs(self._hands, self._loader.http)
         self._evictor = Evictor(self._hands, close_upstream, self._jobs, self._loader.http)
         self._desired = Desired(
+        self._liveness = Liveness(self._hands, self._loader.http, lambda: self._applied)
             applied,
             store=store,
             keeper=self._keeper,
@@ -223,6 +225,7 @@ class Loop:
                         await self._sleep(until)
                 if not self._options.once or self._stopping:
                     await (self._ending.leave_all if self.leaves else self._ending.stop_all)()
+                self._tasks.start_soon(self._liveness.run)
                 await self._history.close(self._clock())
                 self._tasks.cancel_scope.cancel()
         finally:
@@ -310,6 +313,7 @@ class Loop:
                 await self._hands.record(launch)
         while self._forget:
             self._ledger.forgive(ledger_book.forgotten, self._forget.pop())
+        await self._liveness.take(self._journal, now)
         self._ledger.measure(observation.instances, self._book.answered, now)
         for demand in observation.demands:
             if demand.wanted:  # a person asks: the next try is due now, and the first

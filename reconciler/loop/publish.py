@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from reconciler import __version__
-from reconciler.board import Board, PrewarmFigures, Progress, SavedState, Snapshot
+from reconciler.board import Board, Health, PrewarmFigures, Progress, SavedState, Snapshot
 from reconciler.core.machine import State
 from reconciler.core.regrets import Regret
 from reconciler.core.status import Condition, Facts, of_manifest, of_models
@@ -18,10 +18,17 @@ from reconciler.manifest import Applied
 class Publisher:
     """Derives conditions and publishes. Remembers only when each condition last changed."""
 
-    def __init__(self, board: Board, logs: Logs, states: Callable[[], Mapping[str, SavedState]]) -> None:
+    def __init__(
+        self,
+        board: Board,
+        logs: Logs,
+        states: Callable[[], Mapping[str, SavedState]],
+        health: Callable[[], Mapping[str, Health]],
+    ) -> None:
         self._board = board
         self._logs = logs
         self._states = states
+        self._health = health
         self._manifest: tuple[Condition, ...] = ()
         self._models: Mapping[str, tuple[Condition, ...]] = {}
 
@@ -65,4 +72,5 @@ class Publisher:
                 prewarmed=prewarmed,
                 log_paths={m: str(self._logs.path(m)) for m in sorted(applied.launches)},
             )
+                health=self._health(),
         )

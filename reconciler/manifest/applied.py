@@ -85,6 +85,15 @@ class GatewaySettings:
     key_variables: tuple[str, ...] = ()
 
 
+class Probing(StrEnum):
+    """What becomes of a model that is ready and may hang."""
+
+    #: It is asked, and restarted if it does not answer.
+    AUTO = "auto"
+    #: It is only watched.
+    OFF = "off"
+
+
 class Overflow(StrEnum):
     """What happens to a prompt that is longer than the model's context."""
 
@@ -124,6 +133,8 @@ class RequestLimits:
     priority: int = 500
     context: ContextLimits = field(default_factory=ContextLimits)
     role: Role = Role.CHAT
+    #: Whether its server is asked when it may hang, and restarted when it does.
+    liveness: bool = True
 
 
 class Strategy(StrEnum):

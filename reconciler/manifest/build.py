@@ -19,6 +19,7 @@ from reconciler.manifest.applied import (
     ContextLimits,
     Gate,
     GatewaySettings,
+    Probing,
     RequestLimits,
     Rule,
     StateSettings,
@@ -138,6 +139,7 @@ def build_limits(model: Model, routes: Mapping[str, str]) -> RequestLimits:
         priority=model.priority,
         context=ContextLimits(context.max_tokens, context.overflow, summarizer),
         role=model.role,
+        liveness=model.liveness is Probing.AUTO,
     )
 
 

@@ -14,7 +14,7 @@ from reconciler.manifest.engine_parts import AdapterPart, BatchPart, DevicePart,
 from reconciler.manifest.gateway_part import Gateway
 from reconciler.manifest.machine_part import Machine
 from reconciler.manifest.parts import Part, written
-from reconciler.manifest.policy_fields import PerHour, PolicyField, PrewarmField
+from reconciler.manifest.policy_fields import LivenessField, PerHour, PolicyField, PrewarmField
 from reconciler.manifest.virtual_part import VirtualModel
 
 API_VERSION: Final = "reconciler/v1"
@@ -172,6 +172,11 @@ class Shared(Part):
         "off",
         description="What an eviction leaves of it, where its engine can give memory back without ending: nothing "
         "(off), the process and what makes waking fast (light), the process alone (deep). A change restarts it.",
+    )
+    liveness: LivenessField = written(
+        "auto",
+        description="Whether it is asked, once it may hang, by a small request of reconcile's own, and restarted if it "
+        "does not answer (auto), or only watched (off). Applies at once.",
     )
     restart: RestartPart = Field(
         default_factory=RestartPart, description="When it is replaced by a fresh process, once it is idle."

@@ -5,6 +5,7 @@ from typing import Final
 
 from reconciler.core.crashes import FailureKind, remedy
 from reconciler.render.advice_text import room_lines, worth_lines
+from reconciler.render.health_document import health_text
 from reconciler.render.paint import one_line, painter
 from reconciler.render.status_text import (
     STATE_COLOURS,
@@ -85,6 +86,7 @@ def _explained(status: Json, model: Json, advice: Json | None) -> Iterable[tuple
     yield "estimate", _estimate(model["memory"])
     yield "process", f"pid {model['pid']}, port {model['port']}" if model["pid"] else ""
     yield "requests", _requests(model)
+    yield "health", health_text(model["health"])
     yield "queue", queue_text(model)
     for gate in gate_texts(status, model):
         yield "gate", gate

@@ -199,6 +199,30 @@ class SavedStateDocument(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class HealthDocument(Document):
+    """Whether a model that is ready still answers."""
+
+    liveness: Literal["auto", "off"]
+    """Whether it is asked when it may hang, and restarted when it does; or only watched."""
+    suspect: str
+    """Why it may hang; empty when nothing is suspected."""
+    hung: str
+    """Why it is sure that it hangs; empty when it is not."""
+    faults: int
+    """Requests in a row that its server failed."""
+    fault: str
+    """How it failed the last one."""
+    probing: bool
+    """A small request of reconcile's own waits for its answer."""
+    probed: float | None
+    """Seconds since such a request was last answered; null if there was none."""
+    probe_seconds: float | None
+    """Seconds that answer took."""
+    probe_error: str
+    """What was wrong with it; empty when it was right."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelDocument(Document):
     """One model: what it is, what it holds, and why it is as it is."""
 
@@ -260,6 +284,8 @@ class ModelDocument(Document):
     """Null for a model whose state is not to be kept."""
     prewarm: ModelPrewarmDocument | None
     """Null for a model that was never loaded in advance."""
+    health: HealthDocument | None
+    """Null for a model that is not ready."""
 
 
 @dataclass(frozen=True, slots=True)

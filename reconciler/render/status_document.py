@@ -18,6 +18,7 @@ from reconciler.core.types import (
     Verdict,
 )
 from reconciler.render.advice_document import hint_documents
+from reconciler.render.health_document import health_document
 from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document, sum_known
 from reconciler.render.plan_document import as_json, git_document, verdict_document
 from reconciler.render.prewarm_document import model_prewarm, prewarm_document
@@ -207,7 +208,7 @@ def _state(snapshot: "Snapshot", fact: _Facts) -> ModelState:
     state = snapshot.state
     if isinstance(state, Evicting) and state.action.model == fact.name:
         return "evicting"
-    if fact.instance and fact.instance.broken:
+    if fact.instance and (fact.instance.broken or fact.instance.hung):
         return "failing"
     if fact.instance and fact.instance.ready:
         return "ready"
@@ -265,6 +266,7 @@ def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
         log=snapshot.log_paths.get(fact.name),
         saved=_saved(snapshot, fact.name, now),
         prewarm=model_prewarm(snapshot, fact.name, now),
+        health=health_document(snapshot.health.get(fact.name), now),
     )
 
 

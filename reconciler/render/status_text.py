@@ -19,7 +19,7 @@ STATE_COLOURS: Final = {
     "blocked": "red",
 }
 #: Conditions that are bad news when true; all others are when not.
-_BAD_WHEN_TRUE: Final = frozenset({"Degraded", "EvictedThenWanted", "MemoryPressure", "Stalled"})
+_BAD_WHEN_TRUE: Final = frozenset({"Degraded", "EvictedThenWanted", "MemoryPressure", "Stalled", "Suspect"})
 #: Says what is being done, not that something is wrong.
 _NEUTRAL: Final = frozenset({"Progressing"})
 
