@@ -16,7 +16,6 @@ from pathlib import Path
 import reconciler
 import reconciler.engines
 from faults import wounds
-from nervous_manager import lose_patience
 from reconciler.cli import main
 
 SCRIPTED = Path(__file__).resolve().parents[1] / "scripted_engines"
@@ -47,6 +46,8 @@ def run(order: dict[str, object]) -> int:
     assert isinstance(env, dict)
     os.environ.update(env)
     if "SILENCE" in env:
+        from nervous_manager import lose_patience
+
         lose_patience(float(env["SILENCE"]))
     sys.argv = ["reconcile", *argv]
     wounds.armed_by(Path(str(order["wound"])))
