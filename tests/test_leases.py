@@ -217,7 +217,7 @@ async def test_refuse_fails_those_present_and_nobody_later() -> None:
 async def test_wishes_of_people() -> None:
     book, wakes, clock = new_book()
     book.want("a")
-    assert book.demands() == (Demand("a", wanted=True),)
+    assert book.demands() == (Demand("a", wanted=True, wished=100.0),)
     book.open(A, clock.now)
     assert book.demands() == (), "ready: the wish is fulfilled"
     book.want("a")
@@ -234,7 +234,7 @@ async def test_wishes_of_people() -> None:
     )
     book.dismiss("a")
     book.want("a")
-    assert book.demands() == (Demand("a", waiting=1, oldest=100.0, wanted=True, closed=100.0),)
+    assert book.demands() == (Demand("a", waiting=1, oldest=100.0, wanted=True, closed=100.0, wished=100.0),)
     assert wakes.count >= 5
     await client.leave()
 
@@ -244,7 +244,7 @@ async def test_a_wish_made_while_sealed_ends_with_the_seal() -> None:
     book.open(A, clock.now)
     book.seal("a", drain=True)
     book.want("a")
-    assert book.demands() == (Demand("a", wanted=True),)
+    assert book.demands() == (Demand("a", wanted=True, wished=100.0),)
     book.unseal("a")
     assert book.demands() == ()
 

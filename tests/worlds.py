@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from reconciler.core import book
+from reconciler.core.leaving import RESTING
 from reconciler.core.memory import MappedFile, Memory, Watermarks
 from reconciler.core.pressure import Pressure, evicted
 from reconciler.core.shares import Files, own, within
@@ -18,6 +19,7 @@ from reconciler.core.types import (
     Observation,
     Plan,
     Preflight,
+    Reason,
     Residency,
     Step,
     World,
@@ -110,15 +112,25 @@ def perform(step: Step, manifest: Manifest, world: World) -> World:
         rest = tuple(i for i in seen.instances if i is not gone)
         demands = seen.demands
         if not any(i.model == step.model for i in rest):
-            demands = tuple(
-                replace(d, active=0, gated=0, held=0, jobs=0) if d.model == step.model else d for d in demands
-            )
+            known = {d.model: d for d in demands} | {step.model: _closed(step, gone, seen)}
+            demands = tuple(known[name] for name in sorted(known))
         if step.sleep:  # it gave all of it back
             rest = (*rest, replace(gone, ready=False, asleep=True, committed=0, warm=0, files=(), device=0))
         # Its warm pages counted as available all along; only what it had committed comes back.
         after = _look(seen, rest, demands, gone.committed or 0, gone.device)
         return replace(world, observation=replace(after, pressure=evicted(seen.pressure)))
     return replace(world, observation=_loaded(step, manifest, world))
+
+
+def _closed(step: Evict, gone: Instance, seen: Observation) -> Demand:
+    """What is asked of a model whose process has gone: it rests, unless it was only replaced while it served."""
+    demand = next((d for d in seen.demands if d.model == step.model), Demand(step.model))
+    closed = demand.closed
+    if step.reason in RESTING:
+        closed = seen.at
+    elif step.reason in (Reason.DRIFTED, Reason.RESTART_DUE) and not gone.asleep:
+        closed = None
+    return replace(demand, active=0, gated=0, held=0, jobs=0, closed=closed)
 
 
 def _loaded(step: Load, manifest: Manifest, world: World) -> Observation:
@@ -149,13 +161,13 @@ def _loaded(step: Load, manifest: Manifest, world: World) -> Observation:
         weights=preflight.weights if preflight is not None else "",
     )
     demands = tuple(
-        replace(d, active=d.active + d.waiting, waiting=0, oldest=None, wanted=False)
+        replace(d, active=d.active + d.waiting, waiting=0, oldest=None, wanted=False, wished=None)
         if d.model == step.model
         else d
         for d in seen.demands
     )
     rest = tuple(i for i in seen.instances if i not in slept)
-    return _look(seen, (*rest, new), demands, had - alone)
+    return _look(seen, (*rest, new), demands, had - alone, sum(i.device for i in slept))
 
 
 def _look(

@@ -115,7 +115,9 @@ def _roomier(case: Case, change: Change) -> Manifest:
 
 
 def _wished(case: Case, model: str) -> Case:
-    asks = _demanded(case, model, lambda demand: replace(demand, wanted=True, dismissed=False))
+    asks = _demanded(
+        case, model, lambda demand: replace(demand, wanted=True, wished=case.now, dismissed=False)
+    )
     ledger = tuple(book.wished(e) if e.model == model else e for e in asks.world.ledger)
     return replace(asks, world=replace(asks.world, ledger=ledger))
 

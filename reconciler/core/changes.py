@@ -9,19 +9,24 @@ from reconciler.core.patience import patience
 from reconciler.core.prewarm import next_look
 from reconciler.core.restarts import next_restart
 from reconciler.core.select import LONG
+from reconciler.core.selection import Selection
 from reconciler.core.types import Instance, Manifest, Residency, World
 
 #: Models in use are not looked at more often than this to see whether they have come to rest.
 REST: Final = 0.5
 
 
-def next_change(table: Table, free: int | None, manifest: Manifest, world: World, now: float) -> float | None:
+def next_change(
+    table: Table, selection: Selection, manifest: Manifest, world: World, now: float
+) -> float | None:
     """Return the earliest future time at which the same world may be planned differently; None = never.
 
     A loop that sleeps until then (or until something happens) misses nothing.
     """
     times = [time for row in table.rows for time in _times(row, now)]
-    if (ahead := next_look(manifest, world, table, free, now)) is not None:
+    stays = (block.stay.until for block in selection.blocked.values() if block.stay is not None)
+    times += [until for until in stays if until is not None]
+    if (ahead := next_look(manifest, world, table, selection.free, now)) is not None:
         times.append(ahead)
     return min((t for t in times if t > now), default=None)
 

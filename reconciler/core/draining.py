@@ -62,7 +62,9 @@ def _as_begun(action: Evict, world: World) -> World:
 
 
 def _unsealed(demand: Demand) -> Demand:
-    return replace(demand, gated=demand.gated + demand.waiting, waiting=0, oldest=None, wanted=False)
+    return replace(
+        demand, gated=demand.gated + demand.waiting, waiting=0, oldest=None, wanted=False, wished=None
+    )
 
 
 def _changed(world: World, model: str, change: Callable[[Demand], Demand]) -> World:

@@ -14,6 +14,13 @@ TRANSIENT_GRACE: Final = 30.0
 
 #: Reasons for unloading a model that others need the room of. It is displaced, and may cool down once it is back.
 DISPLACING: Final = frozenset({Reason.MAKE_ROOM, Reason.LESS_LIKELY, Reason.MEMORY_PRESSURE})
+#: Reasons for unloading a model after which it is not wanted back at once. What is only replaced is.
+RESTING: Final = DISPLACING | {
+    Reason.OVER_BUDGET,
+    Reason.IDLE_EXPIRED,
+    Reason.TRANSIENT_DONE,
+    Reason.DISMISSED,
+}
 
 
 def unstartable(row: Row, now: float) -> Reason | None:
@@ -43,6 +50,12 @@ def safe_until(spec: ModelSpec, instance: Instance) -> float:
     """Return until when a model may not be displaced because it was loaded a moment ago."""
     stays = max(spec.min_resident, spec.cooldown) if instance.returned else spec.min_resident
     return instance.loaded_at + stays
+
+
+def stays_for(spec: ModelSpec, instance: Instance) -> tuple[str, float]:
+    """Return the key of the manifest that keeps a model which was loaded a moment ago, and its value in seconds."""
+    cools = instance.returned and spec.cooldown > spec.min_resident
+    return ("cooldown", spec.cooldown) if cools else ("min_resident", spec.min_resident)
 
 
 def removal_reason(row: Row, now: float) -> Reason | None:

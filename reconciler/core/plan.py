@@ -8,7 +8,7 @@ from reconciler.core import book, crashes
 from reconciler.core.changes import next_change
 from reconciler.core.details import evict_detail, load_detail, serves_on, use
 from reconciler.core.diff import Row, Table, compare
-from reconciler.core.leaving import rests_until
+from reconciler.core.leaving import rests_until, stays_for
 from reconciler.core.patience import patience
 from reconciler.core.select import select
 from reconciler.core.selection import Block, Coming, Going, Selection
@@ -48,7 +48,7 @@ def plan(manifest: Manifest, world: World, now: float) -> Plan:
         account=_account(manifest, world, selection),
         steps=steps,
         verdicts=tuple(_verdicts(table, selection, steps, now)),
-        changes_at=next_change(table, selection.free, manifest, world, now),
+        changes_at=next_change(table, selection, manifest, world, now),
     )
 
 
@@ -192,6 +192,8 @@ def _blocked(row: Row, block: Block, now: float, selection: Selection) -> Verdic
         retry_in = row.entry.retry_at - now
     elif block.reason is Reason.RESTING:
         retry_in = (rests_until(row, now) or now) - now
+    elif block.reason is Reason.VICTIMS_KEPT and block.stay is not None:
+        retry_in = None if block.stay.until is None else block.stay.until - now
     detail = _block_detail(row, block, retry_in, selection)
     if row.instance is not None:
         detail += f"; {serves_on(row)}"
@@ -229,6 +231,17 @@ def _rest_held(block: Block) -> str:
     return f"{others}, and {first}" if block.behind else others
 
 
+def _kept_text(victim: Row, row: Row, retry_in: float | None) -> str:
+    """Say for whom a model waits that was loaded a moment ago, and until when."""
+    if retry_in is None or victim.instance is None:
+        again = f"`reconcile load {row.name}` again to have it instead"
+        return f"and {victim.name} was loaded after somebody asked for this one: {again}"
+    key, seconds = stays_for(victim.spec, victim.instance)
+    return (
+        f"until {victim.name} has been in memory for its {key} of {span(seconds)}, another {span(retry_in)}"
+    )
+
+
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -243,6 +256,8 @@ def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Sel
     if block.reason is Reason.BACKING_OFF and row.entry is not None:
         return f"{book.mishap(row.entry)}, tries again in {span(retry_in or 0.0)}: {book.cause(row.entry)}"
     short = f"{size_text(block.short)} short" if block.short else "room is kept for a request that waits"
+    if block.reason is Reason.VICTIMS_KEPT and block.stay is not None:
+        return f"{short} {_kept_text(block.stay.victim, row, retry_in)}"
     if block.held:
         return f"{short} until the lease on {' and on '.join(block.held)} ends"
     texts = {

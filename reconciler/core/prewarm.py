@@ -10,11 +10,11 @@ from typing import Final
 
 from reconciler.core.cheapest import cheapest
 from reconciler.core.diff import Row, Table
+from reconciler.core.displacing import Displacing
 from reconciler.core.knapsack import most
 from reconciler.core.leaving import rests_until, unstartable
 from reconciler.core.pressure import Level
 from reconciler.core.prewarms import HOUR
-from reconciler.core.room import Room
 from reconciler.core.shares import own
 from reconciler.core.types import (
     Demand,
@@ -41,7 +41,7 @@ LEAST: Final = 0.01
 CAUTION: Final = 1.3
 
 
-class Advance(Room):
+class Advance(Displacing):
     """A room in which models may be loaded in advance."""
 
     def __init__(self, manifest: Manifest, world: World, table: Table, now: float) -> None:

@@ -12,7 +12,8 @@ class Pinned:
     ones is charged nothing: it would keep from all others what it cannot have itself.
     """
 
-    def __init__(self, table: Table, budget: int | None, now: float) -> None:
+    def __init__(self, table: Table, budget: int | None, now: float, gone: Row | None = None) -> None:
+        """Add up what the pinned models of a table are charged; that of `gone` as if its process were not there."""
         self._budget = budget
         self._held: dict[str, tuple[int, Files]] = {}
         self._shares = Shares()
@@ -21,7 +22,7 @@ class Pinned:
         self._extra = 0
         #: Bytes that those lack for which there is never room.
         self._hopeless: dict[str, int] = {}
-        running = [r for r in table.rows if r.pinned and r.instance is not None]
+        running = [r for r in table.rows if r.pinned and r.instance is not None and r is not gone]
         replaced = [r for r in running if r.fitness is Fitness.DRIFTED and unstartable(r, now) is None]
         for row in running:
             self._hold(row, row.charge or 0 if row in replaced else max(row.size or 0, row.charge or 0))
@@ -33,7 +34,8 @@ class Pinned:
         for row in running:
             if row not in replaced:
                 self._extra = max(self._extra, (row.need or 0) - self._held[row.name][0])
-        for row in sorted((r for r in table.rows if r.pinned and r.instance is None), key=_rank):
+        out = (r for r in table.rows if r.pinned and (r.instance is None or r is gone))
+        for row in sorted(out, key=_rank):
             self._admit(row)
 
     def short(self, row: Row) -> int:

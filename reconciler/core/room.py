@@ -1,13 +1,12 @@
 """The room there is at one step of a plan: who holds it, who leaves anyway, and who may give way for whom."""
 
-import sys
 from collections import deque
 from collections.abc import Iterator
 
 from reconciler.core import book
-from reconciler.core.cheapest import cheapest
 from reconciler.core.diff import Fitness, Row, Table
 from reconciler.core.leaving import (
+    RESTING,
     going_order,
     removal_reason,
     replaced_for_its_age,
@@ -15,14 +14,13 @@ from reconciler.core.leaving import (
     spared,
     stray_reason,
 )
-from reconciler.core.patience import is_patient
 from reconciler.core.reach import Pinned
 from reconciler.core.selection import Going, Selection
 from reconciler.core.shares import Files, Shares, own, shared, within
 from reconciler.core.sleeping import Sleepers
 from reconciler.core.types import Instance, Manifest, Policy, Reason, World
 from reconciler.core.value import loss, value
-from reconciler.core.victims import Displaceable, PriorityBytes, bound, cover, leading, may_displace, rank
+from reconciler.core.victims import Displaceable, PriorityBytes, rank
 
 
 class Room:
@@ -75,13 +73,28 @@ class Room:
         self.own_bytes = PriorityBytes(victims if self.sharing else (), own=True)
         #: Those of them that may go now, and those that may be drained now.
         settled = [r for r in residents if self._has_stayed(r)]
+        #: Those of them that stay a while yet, whoever wants their room, and until when.
+        self.kept = sorted(
+            (
+                (safe_until(r.spec, r.instance), r)
+                for r in residents
+                if r.instance is not None and not self._has_stayed(r) and not r.demand.held
+            ),
+            key=lambda kept: (kept[0], kept[1].name),
+        )
         self.asleep = (self.sleepers.displaceable,) if self.sleepers.victims else ()
         self.idle = Displaceable(r for r in settled if not r.busy)
-        # A model that is held stays until it is released, however long somebody waits for its room.
-        self.busy = Displaceable(
-            r for r in settled if r.busy and not r.demand.held and not spared(r, Reason.MAKE_ROOM)
-        )
+        #: Those in use that may be drained for somebody, and until when each stays even so. A model that is held stays
+        #: until it is released, however long somebody waits for its room.
+        self.used = [
+            (safe_until(r.spec, r.instance), r)
+            for r in residents
+            if r.busy and r.instance is not None and not r.demand.held and not spared(r, Reason.MAKE_ROOM)
+        ]
+        self.busy = Displaceable(r for safe, r in self.used if self.now >= safe)
         self.pinned = Pinned(table, self.budget, now)
+        #: Models taken out of memory so far for a reason after which they rest.
+        self.resting: set[str] = set()
         #: Least room in which a model would fit that is demanded and found none; and, where files are shared, the
         #: models themselves: what they need changes with who holds a file.
         self.least_blocked: int | None = None
@@ -171,6 +184,17 @@ class Room:
         self.free = (self.free or 0) + going.charge
         return going
 
+    def _short_for_ever(self, row: Row) -> int:
+        """Return the bytes that lack for `row` with nobody but the pinned models there; not above 0 = it fits.
+
+        A pinned one that is to be replaced must not be let in only because it is there: while it is out, a more
+        important one could take its room for good.
+        """
+        short = self.pinned.short(row)
+        if short > 0 or not row.pinned or row.instance is None or not self._replaced(row):
+            return short
+        return Pinned(self.table, self.budget, self.now, gone=row).short(row)
+
     def _replaced(self, row: Row) -> bool:
         """Whether a process of its own, of old settings or aged, has to leave before the model is loaded."""
         replaced = row.fitness is Fitness.DRIFTED or row.name in self.aged
@@ -192,69 +216,6 @@ class Room:
             return need - room
         return own(row.need or 0, row.files) + shares.missing(row.files) - room
 
-    def _could_free(self, row: Row, limit: float, short: int) -> bool:
-        """Return whether all victims below a priority together would give back so much, in use or not."""
-        mine = self.victims.get(row.name) if row.spec.priority < limit else None
-        if self.bytes.below(limit) - ((mine.charge or 0) if mine else 0) < short:
-            return False
-        if not self.sharing:
-            return True
-        least = self.own_bytes.below(limit) - (mine.own_charge if mine else 0)
-        if least >= short or least + self.staying.total < short:
-            return least >= short
-        others = (v for v in self.victims.values() if v.name != row.name and v.spec.priority < limit)
-        self._step_in(row)
-        freed = leading(others, sys.maxsize, self.staying)[1]
-        self._step_back(row)
-        return freed >= short
-
-    def _in_the_way(self, row: Row, short: int) -> tuple[str, ...]:
-        """Return the models that are held, where all others that `row` may displace would not be enough."""
-        candidates = (v for v in self.held if v is not row and v.name in self.victims)
-        held = tuple(v.name for v in candidates if may_displace(row, v.spec.priority))
-        if not held:
-            return ()
-        below = (
-            v for v in self.victims.values() if v.name != row.name and may_displace(row, v.spec.priority)
-        )
-        self._step_in(row)
-        freed = leading((v for v in below if not v.demand.held), sys.maxsize, self.staying)[1]
-        self._step_back(row)
-        return held if freed < short else ()
-
-    def _displace(self, row: Row, short: int) -> list[Row] | None:
-        """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
-        limit = bound(row)
-        groups = (
-            (*self.asleep, self.idle, self.busy) if is_patient(row, self.now) else (*self.asleep, self.idle)
-        )
-        # Most searches on a full machine find nobody: known without looking at a single victim.
-        if sum(group.bytes.below(limit) for group in groups) < short:
-            return None
-        if self.sharing and self.own_bytes.below(limit) + self.staying.total < short:
-            return None
-        levels = (level for group in groups for level in group.levels(limit))
-        if not self.sharing and self.policy is Policy.COST:
-            return cheapest(levels, row.name, short, self.staying)
-        victims = (v for level in levels for v in level.values() if v.name != row.name)
-        if not self.sharing:
-            return cover(victims, short, self.staying)
-        self._step_in(row)
-        found = cover(victims, short, self.staying)
-        self._step_back(row)
-        return found
-
-    def _step_in(self, row: Row) -> None:
-        """Let `row` hold its files already: a victim with the same file would not give it back."""
-        self.staying.hold(row.files)
-        if (old := self._old(row)) is not None:
-            self.staying.drop(old.held_files)
-
-    def _step_back(self, row: Row) -> None:
-        self.staying.drop(row.files)
-        if (old := self._old(row)) is not None:
-            self.staying.hold(old.held_files)
-
     def _weigh(self, row: Row) -> None:
         """Note what evicting a running model costs: by the cost policy seconds, by the other one when it was used."""
         assert row.instance is not None, f"{row.name} does not run"
@@ -274,6 +235,8 @@ class Room:
         frees = self._leave(row)
         self.free = (self.free or 0) + frees
         busy = row.demand.in_use and not row.asleep
+        if reason in RESTING:
+            self.resting.add(row.name)
         return Going(row.instance, frees, reason, row.held_files, row, claimant, busy=busy)
 
     def _leave(self, row: Row) -> int:

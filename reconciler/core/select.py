@@ -5,15 +5,17 @@ whose turn it is to be loaded, and uses only what the plan itself cannot change:
 name. With one order for both, performing the first step would reorder the rest and a dry run would lie.
 """
 
+from collections import deque
 from itertools import chain, islice
 from math import inf
 from typing import Final
 
 from reconciler.core.diff import Fitness, Row, Table
 from reconciler.core.leaving import rests_until, spared, unstartable
+from reconciler.core.patience import is_kept
 from reconciler.core.pressure import Level
 from reconciler.core.prewarm import Advance
-from reconciler.core.selection import Block, Coming, Selection
+from reconciler.core.selection import Block, Coming, Selection, Stay
 from reconciler.core.shares import own
 from reconciler.core.types import Manifest, Policy, Reason, World
 from reconciler.core.value import load_seconds
@@ -37,8 +39,10 @@ class _Selector(Advance):
     def run(self) -> Selection:
         self._relieve()
         self._relieve_pressure()
-        for row in self._claimants():
-            self._claim(row)
+        self.claimants = deque(self._claimants())
+        self.claimed = {row.name for row in self.claimants}
+        while self.claimants:
+            self._claim(self.claimants.popleft())
         self._look_ahead()
         if (ahead := self.ahead()) is not None:
             self._load(*ahead, reason=Reason.PREWARM)
@@ -101,7 +105,7 @@ class _Selector(Advance):
         long, in order of arrival; then the one by which most are served for each second of loading.
         """
         demand = row.demand
-        draining = row.instance is not None and demand.in_use
+        draining = row.instance is not None and demand.in_use and row.name not in self.resting
         oldest = demand.oldest if demand.oldest is not None else inf
         rate = 0.0
         if self.policy is Policy.COST and demand.waiting:
@@ -118,12 +122,12 @@ class _Selector(Advance):
         reason = unstartable(row, self.now)
         if reason is None and self.free is None:
             reason = Reason.MEMORY_UNKNOWN
-        if reason is None and rests_until(row, self.now) is not None:
+        if reason is None and self._rests(row):
             reason = Reason.RESTING
         if reason is not None or row.need is None or self.free is None or self.budget is None:
             self.out.blocked[row.name] = Block(reason or Reason.SIZE_UNKNOWN)
             return
-        never = self.pinned.short(row)
+        never = self._short_for_ever(row)
         if never > 0:
             self.out.blocked[row.name] = Block(Reason.NEVER_FITS, never)
             return
@@ -139,7 +143,8 @@ class _Selector(Advance):
         """Load a model nobody waits for: only below the soft mark, and if no room is kept from a request that waits."""
         room = (self.free or 0) + self._removals_total
         short = self._lack(row, room, self.staying)
-        grows = short + room > 0
+        # One that is replaced is out for a while, and has to be let in like any other then.
+        grows = self._replaced(row) or short + room > 0
         if grows and self.pressure.level >= Level.SOFT:
             self.out.blocked[row.name] = Block(Reason.MEMORY_PRESSURE)
             return
@@ -154,7 +159,7 @@ class _Selector(Advance):
         """Replace a process that has aged, if nobody else could want the room it leaves; else it serves on."""
         if self.free is None or self.budget is None or self.pressure.level >= Level.SOFT or self.held_up:
             return
-        if self._anyone_blocked or self.pinned.short(row) > 0:
+        if self._anyone_blocked or self._short_for_ever(row) > 0:
             return
         kept = 0 if row.pinned else self.kept_for_demand
         if self._lack(row, self.free + self._removals_total, self.staying) + kept <= 0:
@@ -191,15 +196,19 @@ class _Selector(Advance):
 
     def _block_for_room(self, row: Row, needs_room: int, short: int, reason: Reason | None = None) -> None:
         held: tuple[str, ...] = ()
+        stay: Stay | None = None
         if reason is None:
             if self._could_free(row, bound(row), short):
-                reason = Reason.VICTIMS_BUSY
-                held = self._in_the_way(row, short)
+                stay = self._stay(row, short)
+                reason = (
+                    Reason.VICTIMS_KEPT if stay is not None and is_kept(stay, row) else Reason.VICTIMS_BUSY
+                )
+                held = () if stay is not None else self._in_the_way(row, short)
             elif self._could_free(row, inf, short):
                 reason = Reason.OUTRANKED
             else:
                 reason = Reason.INSUFFICIENT_MEMORY
-        block = Block(reason, max(short, 0), held)
+        block = Block(reason, max(short, 0), held, stay)
         if reason is Reason.INSUFFICIENT_MEMORY:
             coming = (c.row.name for c in self.out.coming)
             block.behind = tuple(islice(chain(self.loading, coming), BEHIND_SHOWN))
@@ -219,9 +228,13 @@ class _Selector(Advance):
             before.append(self._remove_next())
         why = Reason.LESS_LIKELY if reason is Reason.PREWARM else Reason.MAKE_ROOM
         before += [self._take(victim, why, row) for victim in displaced]
+        again = [v for v in displaced if v.wanted and not v.asleep and v.name not in self.claimed]
         if self._replaced(row):
             aged = row.fitness is not Fitness.DRIFTED
             before.append(self._take(row, Reason.RESTART_DUE if aged else Reason.DRIFTED))
+            again += self._lacking_room()
+        if again or displaced:
+            self._claim_again(again)
         woken = self.sleepers.of(row) if row.sleeper is not None else None
         has = self._leave(woken) if woken is not None else 0
         self.staying.hold(row.files)
@@ -234,6 +247,24 @@ class _Selector(Advance):
         self.out.coming.append(
             Coming(row, max(0, need - has), keeps, reason or _load_reason(row), before, wakes)
         )
+
+    def _lacking_room(self) -> list[Row]:
+        """Return the warm models that lacked room so far, and block them no more: a process leaves that held more."""
+        lacking = {name for name, block in self.out.blocked.items() if block.reason is Reason.NO_ROOM}
+        for name in lacking:
+            del self.out.blocked[name]
+        return [r for r in self.table.rows if r.name in lacking]
+
+    def _claim_again(self, rows: list[Row]) -> None:
+        """Let models have a turn once more: while a load goes on it takes more than what it keeps."""
+        self.claimed.update(row.name for row in rows)
+        self.claimants = deque(sorted([*self.claimants, *rows], key=self._urgency))
+
+    def _rests(self, row: Row) -> bool:
+        """Whether a model was unloaded a moment ago, or is before its turn comes, and is not loaded again at once."""
+        if row.name in self.resting:
+            return row.spec.reload_after > 0.0 and not row.pinned and not row.demand.wanted
+        return rests_until(row, self.now) is not None
 
     def _look_ahead(self) -> None:
         """Say of cold models what a request for them would be told, before there is one."""

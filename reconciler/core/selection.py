@@ -36,6 +36,15 @@ class Coming:
     wakes: Instance | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """The last to go of those for whom a model waits that lacks room, and from when on it may."""
+
+    victim: Row
+    #: Monotonic seconds; None = it was loaded after a person asked for the model that waits, and none since.
+    until: float | None
+
+
 @dataclass(slots=True, eq=False)
 class Block:
     """Why a wanted model is not loaded. `short` is how many bytes it lacks, where bytes are the trouble."""
@@ -44,6 +53,8 @@ class Block:
     short: int | None = None
     #: Models in the way that stay until whoever holds them lets go.
     held: tuple[str, ...] = ()
+    #: Who lets it in once enough time has passed, if time alone does.
+    stay: Stay | None = None
     #: Some models that are being loaded, or come first in this plan, and how many more there are.
     behind: tuple[str, ...] = ()
     further: int = 0

@@ -88,6 +88,8 @@ class Reason(StrEnum):
     GIVEN_UP = "GivenUp"
     RESTING = "Resting"
     VICTIMS_BUSY = "VictimsBusy"
+    VICTIMS_KEPT = "VictimsKept"
+    VICTIM_STOPPING = "VictimStopping"
     OUTRANKED = "Outranked"
 
 
@@ -238,6 +240,8 @@ class Demand:
     drains: bool = False
     #: Jobs its engine says it works on, whoever asked for them: a request may have ended long before its work does.
     jobs: int = 0
+    #: When a person last asked for the load that is `wanted`, monotonic seconds; None = not known.
+    wished: float | None = None
 
     @property
     def in_use(self) -> bool:

@@ -47,6 +47,8 @@ WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.MEMORY_PRESSURE: "waits until there is more free memory",
         Reason.MEMORY_UNKNOWN: "waits until the machine's memory can be read",
         Reason.VICTIMS_BUSY: _ROOM,
+        Reason.VICTIMS_KEPT: "waits until a model that was loaded a moment ago may make way",
+        Reason.VICTIM_STOPPING: "waits until another model has stopped",
         Reason.OUTRANKED: _ROOM,
         Reason.INSUFFICIENT_MEMORY: _ROOM,
         Reason.NEVER_FITS: _CANNOT,

@@ -134,7 +134,7 @@ class LeaseBook:
             if name not in limits:
                 page.limits = None
                 page.dismissed = False
-                scheduler.wished.discard(name)
+                scheduler.wished.pop(name, None)
                 self._turn_away(page, unknown(name))
                 self._forget(page)
         for name in sorted(limits):
@@ -220,21 +220,21 @@ class LeaseBook:
             self._turn_away(page, refusal)
 
     def want(self, model: str) -> None:
-        """A person asks for the model; stands until it is ready."""
+        """A person asks for the model; stands until it is ready. Who asks again asks now."""
         page = self._scheduler.page(model)
         page.dismissed = False
         if page.serves_at is None:
-            self._scheduler.wished.add(model)
+            self._scheduler.wished[model] = self._clock()
         self._wake()
 
     def wish_over(self, model: str) -> None:
         """What a person asked for was tried, and failed: it is not tried again for their sake."""
-        self._scheduler.wished.discard(model)
+        self._scheduler.wished.pop(model, None)
 
     def dismiss(self, model: str) -> None:
         """A person asks for the model to go; stands until somebody asks for it again."""
         self._scheduler.page(model).dismissed = True
-        self._scheduler.wished.discard(model)
+        self._scheduler.wished.pop(model, None)
         self._wake()
 
     def expire(self, now: float) -> tuple[Hold, ...]:
@@ -296,7 +296,7 @@ class LeaseBook:
 
     def _serving(self, page: Page, now: float) -> None:
         page.turned(self._clock())
-        self._scheduler.wished.discard(page.name)
+        self._scheduler.wished.pop(page.name, None)
         self._holds.opened(page, now)
         self._scheduler.dispatch()
 

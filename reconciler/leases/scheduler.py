@@ -30,8 +30,8 @@ class Scheduler(Pages):
         self.clock = clock
         #: Pages with somebody in the queue.
         self.queued: dict[str, Page] = {}
-        #: Models a person asks for, and how many holds wait for a model to be loaded.
-        self.wished: set[str] = set()
+        #: Models a person asks for, with the time, and how many holds wait for a model to be loaded.
+        self.wished: dict[str, float] = {}
         self.pending_holds = 0
         self.tell_idle: frozenset[str] = frozenset()
         self.granted = 0

@@ -9,7 +9,7 @@ import httpx
 import structlog
 
 from reconciler.board import Progress
-from reconciler.core.leaving import DISPLACING
+from reconciler.core.leaving import DISPLACING, RESTING
 from reconciler.core.machine import Aborted, Exited
 from reconciler.core.types import Evict, ModelSpec, Reason
 from reconciler.leases import Hold
@@ -26,14 +26,6 @@ ENDED_PACE: Final = 0.1
 
 #: Owners of ended leases that are named in the log.
 NAMED: Final = 5
-
-#: Reasons for unloading a model after which it is not wanted back at once. What is only replaced is.
-RESTING: Final = DISPLACING | {
-    Reason.OVER_BUDGET,
-    Reason.IDLE_EXPIRED,
-    Reason.TRANSIENT_DONE,
-    Reason.DISMISSED,
-}
 
 #: Reasons for which a process is stopped so that a new one of its model may take its place.
 REPLACING: Final = frozenset({Reason.DRIFTED, Reason.RESTART_DUE})

@@ -22,6 +22,7 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import plan
 from reconciler.core.types import Evict, Load, Outcome, Plan, Preflight, Reason, Step, World
+from reconciler.core.underway import told
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook
 from reconciler.loop.admission import admissions
@@ -62,6 +63,8 @@ BUSY_TICK: Final = 0.5
 BLOCKED_TICK: Final = 1.0
 #: Seconds between looks at most while somebody waits for models in use: hundreds of requests may end in each of them.
 CROWDED_PACE: Final = 0.1
+#: A model waits for others that are in use, or were loaded a moment ago.
+_FOR_REST: Final = frozenset({Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT})
 _FOR_ROOM: Final = frozenset(
     {Reason.INSUFFICIENT_MEMORY, Reason.MEMORY_PRESSURE, Reason.MEMORY_UNKNOWN, Reason.OUTRANKED}
 )
@@ -329,8 +332,8 @@ class Loop:
         self._sunk = self._floor.look(self._slot.state, manifest, observation) or self._sunk
         world = self._outlook.world(manifest, observation, self._ledger.entries(), now)
         self._history.mend(manifest, world, now)
-        made = plan(manifest, world, now)
-        self._crowded = any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts)
+        made = told(plan(manifest, world, now), self._slot.state)
+        self._crowded = any(v.reason in _FOR_REST for v in made.verdicts)
         proved = once_ready(manifest, world.ledger)
         for model, refusal in refusals(made, proved).items():
             self._book.refuse(model, refusal)

@@ -149,7 +149,7 @@ class Simulation:
         refused = refusals(made, self._proved)
         self._hopeless = {model: why for model, why in refused.items() if why.retry_after is None}
         self._refuse(refused)
-        if any(v.reason is Reason.VICTIMS_BUSY for v in made.verdicts):
+        if any(v.reason in (Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT) for v in made.verdicts):
             self._not_before = now + CROWDED_PACE
         looks = (
             made.changes_at,

@@ -407,7 +407,7 @@ def test_min_resident_protects_a_fresh_load() -> None:
     wanted = manifest(model("a", 900, min_resident=60.0), model("b", 900))
     young = running("a", 900, loaded_at=NOW - 59)
     seen = world(young, demands=[waiting("b")])
-    assert planned(wanted, seen) == "= a (Resident)\n! b (VictimsBusy)"
+    assert planned(wanted, seen) == "= a (Resident)\n! b (VictimsKept)"
     assert plan(wanted, seen, NOW).changes_at == NOW + 1
     assert planned(wanted, seen, NOW + 1).startswith("- a")
 

@@ -168,6 +168,7 @@ def demands(draw: st.DrawFn, name: str, active: int, runs: bool) -> Demand:
         waiting=waits,
         oldest=NOW - draw(st.sampled_from([0.0, 1.0, 11.0])) if waits else None,
         wanted=wanted,
+        wished=NOW - draw(st.sampled_from([0.0, 1.0, 40.0])) if wanted else None,
         # Whoever asks for a model takes the dismissal back, so the two never stand together.
         dismissed=not waits and not wanted and draw(st.sampled_from([False, False, True])),
         gated=gated,
@@ -204,12 +205,17 @@ def cases(draw: st.DrawFn, pressed: bool = False) -> tuple[Manifest, World]:
 
 
 def _measured(ledger: list[LedgerEntry], processes: tuple[Instance, ...]) -> tuple[LedgerEntry, ...]:
-    """The ledger knows of every process the most it was seen to hold, and that with the present engine."""
+    """The ledger knows of every process the most it was seen to hold, and that with the present engine.
+
+    One that sleeps held at least as much while it was awake.
+    """
     known = {(e.model, e.digest): e for e in ledger}
     for process in processes:
         key = (process.model, process.digest)
         entry = known.get(key) or LedgerEntry(*key)
-        known[key] = replace(book.measured(entry, process), build="")
+        known[key] = replace(
+            book.measured(entry, replace(process, ready=process.ready or process.asleep)), build=""
+        )
     return tuple(known.values())
 
 

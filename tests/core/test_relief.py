@@ -148,12 +148,13 @@ def test_above_the_soft_mark_only_what_somebody_waits_for_is_loaded() -> None:
     )
 
 
-def test_a_warm_model_may_still_be_replaced_by_a_smaller_one_of_itself() -> None:
-    pressure = short(Level.SOFT, 0, relieving=False, evident=False)
-    for mib, steps in ((250, ["w", "w"]), (350, [])):
-        seen = world(running("w", 300), pressure=pressure)
-        made = plan(manifest(warm("w", mib, digest="w-v2")), seen, NOW)
-        assert [s.model for s in made.steps] == steps
+def test_a_warm_model_is_not_replaced_while_it_would_stay_out_afterwards() -> None:
+    """Above the soft mark nothing is loaded that nobody waits for, be it smaller than what it replaces."""
+    wanted, old = manifest(warm("w", 250, digest="w-v2")), running("w", 300)
+    soft = short(Level.SOFT, 0, relieving=False, evident=False)
+    assert plan(wanted, world(old, pressure=soft), NOW).steps == ()
+    assert plan(wanted, world(pressure=soft), NOW).steps == ()
+    assert [s.model for s in plan(wanted, world(old), NOW).steps] == ["w", "w"]
 
 
 MARKS = Watermarks(soft=0.5, hard=0.8, critical=0.9, target=0.5)
