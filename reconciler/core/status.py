@@ -58,13 +58,15 @@ class Facts:
     trouble: str | None = None
     #: Models that are wanted again at once when they go.
     regrets: tuple[Regret, ...] = ()
+    #: Why only pinned models are loaded; "" = all are.
+    safe_mode: str = ""
 
 
 Conditions = Mapping[str, tuple[Condition, ...]]
 
 
 def of_manifest(facts: Facts, previous: Iterable[Condition], now: float) -> tuple[Condition, ...]:
-    """Return the manifest's conditions: ManifestValid and Ready always, Progressing and Degraded only while true."""
+    """Return the manifest's conditions: ManifestValid and Ready always, the others only while true."""
     generation = facts.manifest.generation
     made = [_valid(facts), _all_pinned_ready(facts), *_progressing(facts, None), *_impaired(facts)]
     return _stamp(made, previous, generation, now)
@@ -88,9 +90,9 @@ def of_models(facts: Facts, previous: Conditions, now: float) -> dict[str, tuple
             entries.get((spec.name, spec.digest)),
         )
         made += [rued[spec.name]] if spec.name in rued else []
+        made += _suspect(instances.get(spec.name))
         out[spec.name] = _stamp(made, previous.get(spec.name, ()), facts.manifest.generation, now)
     return out
-        made += _suspect(instances.get(spec.name))
 
 
 Statement = tuple[str, Truth, str, str]
@@ -151,6 +153,8 @@ def _impaired(facts: Facts) -> list[Statement]:
         text = f"{size_text(grown)} more than before are in use by nobody known: a driver, or a probe that is missing"
         troubles.append(("Unattributed", text))
     made = []
+    if facts.safe_mode:
+        made.append(("SafeMode", Truth.TRUE, "MachineWentDown", facts.safe_mode))
     if troubles:
         made.append(("Degraded", Truth.TRUE, troubles[0][0], "; ".join(text for _, text in troubles)))
     if seen.pressure.cause:
@@ -185,10 +189,6 @@ def _degraded(
     return []
 
 
-def _over_estimate(spec: ModelSpec, instance: Instance | None, preflight: Preflight | None) -> str:
-    holds = book.held(instance) if instance is not None else None
-    if holds is None:
-        return ""
 def _suspect(instance: Instance | None) -> list[Statement]:
     """Say why a model that is ready may hang, or that it does."""
     if instance is None or not instance.ready or not (instance.hung or instance.suspect):
@@ -198,6 +198,10 @@ def _suspect(instance: Instance | None) -> list[Statement]:
     return [("Suspect", Truth.TRUE, instance.suspected_for or "Suspected", instance.suspect)]
 
 
+def _over_estimate(spec: ModelSpec, instance: Instance | None, preflight: Preflight | None) -> str:
+    holds = book.held(instance) if instance is not None else None
+    if holds is None:
+        return ""
     if spec.steady is not None:
         over = holds - spec.steady
         return f"holds {size_text(holds)}, {size_text(over)} more than memory.steady says" if over > 0 else ""
