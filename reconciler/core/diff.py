@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from reconciler.core import book
 from reconciler.core.shares import Files, own, within
@@ -17,6 +18,9 @@ from reconciler.core.types import (
     Residency,
     World,
 )
+
+#: What is asked of a model that nobody asks for: most of them, so it is made once.
+NOBODY: Final = Demand("")
 
 
 class Fitness(StrEnum):
@@ -148,7 +152,7 @@ def compare(manifest: Manifest, world: World, now: float) -> Table:
             pinned=spec.residency is Residency.PINNED,
             spec=spec,
             instance=instance,
-            demand=demands.get(name) or Demand(name),
+            demand=demands.get(name, NOBODY),
             preflight=preflight,
             entry=entry,
             size=size,

@@ -1,6 +1,7 @@
 """How long a model stays idle between two uses, and what that says of one that is idle now."""
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import pairwise
 from math import exp
 from typing import Final
@@ -97,9 +98,28 @@ class Pauses:
         return soon / whole, ended / whole, (soon + later) / whole
 
 
-_UNKNOWN: Final = Pauses()
+def _tails(values: Iterable[float]) -> tuple[float, ...]:
+    """Return of each place the sum of what comes after it."""
+    sums = [0.0]
+    for value in reversed(tuple(values)):
+        sums.append(sums[-1] + value)
+    return tuple(reversed(sums[:-1]))
+
+
+#: Of what is believed, the pauses longer than each bin, and what is expected of them as seen from 0 seconds.
+_LONGER: Final = _tails(_BELIEVED)
+_EXPECTED: Final = _tails(share * discount for share, discount in zip(_BELIEVED, _DISCOUNTS, strict=True))
 
 
 def untold(idle: float) -> float:
-    """Return the chance of return that is believed of a model of whose use nothing is known."""
-    return _UNKNOWN.goes_on(idle)[2]
+    """Return the chance of return that is believed of a model of whose use nothing is known.
+
+    It is what `Pauses().goes_on(idle)` says of any use; most models are such, and each plan asks for all that are idle.
+    """
+    first = bisect_right(_EDGES, idle) - 1
+    if first == len(_EDGES) - 1:
+        return 0.0
+    high = _EDGES[first + 1]
+    left = _BELIEF * (_outlasts(idle) - _outlasts(high))
+    expected = left * _discount(0.0, high - idle) + _EXPECTED[first] * exp(idle / HORIZON)
+    return expected / (left + _LONGER[first])

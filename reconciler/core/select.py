@@ -233,7 +233,8 @@ class _Selector(Advance):
             aged = row.fitness is not Fitness.DRIFTED
             before.append(self._take(row, Reason.RESTART_DUE if aged else Reason.DRIFTED))
             again += self._lacking_room()
-        if again or displaced:
+        # Sorting all anew for each victim would take a while where there are hundreds.
+        if again or any(v.name in self.claimed for v in displaced):
             self._claim_again(again)
         woken = self.sleepers.of(row) if row.sleeper is not None else None
         has = self._leave(woken) if woken is not None else 0

@@ -295,3 +295,9 @@ def test_within_one_half_hour_less_is_expected_the_longer_it_is_idle(
     seen = [told(habits, "older", now + 2.0 * DAY * n) for n in (20, 40)]
     assert seen == sorted(seen, reverse=True)
     assert seen[-1] < 0.01
+
+
+@pytest.mark.parametrize("idle", [0.0, 0.5, 1.0, 59.0, 299.9, 300.0, 5000.0, 153_599.0, 153_600.0, 1e9])
+def test_a_model_nobody_knows_is_believed_what_no_pauses_tell(idle: float) -> None:
+    """Worked out ahead, for most models of most plans are asked that; the sum over all bins says the same."""
+    assert untold(idle) == pytest.approx(Pauses().goes_on(idle)[2], rel=1e-12)
