@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+import structlog
 
 from reconciler.engines.base import Command
 from reconciler.host import adopt, listeners, oom
@@ -19,6 +20,8 @@ from reconciler.host.stop import Ladder, StopReport
 from reconciler.host.tree import Mark, launches_of, members
 
 LOG_CAP: Final = 8 << 20
+
+log = structlog.get_logger("reconciler.host")
 
 
 class Host:
@@ -120,13 +123,8 @@ class Host:
     def _begin(self, command: Command, model: str, launch_id: str, port: int) -> Process:
         own = {name: value for name, value in os.environ.items() if name not in self._hidden}
         env = child_environment(own, command, self._mark(launch_id).variables())
+        output = self._log_of(model, launch_id)
         try:
-            output = self.logs.open(model)
-        except OSError as error:
-            text = f"cannot open the log {self.logs.path(model)}: {error.strerror}"
-            raise StartError(text, passing=True) from error
-        try:
-            self.logs.begin(output, launch_id)
             process = spawn(command, env, output)
             self.logs.note(output, f"pid {process.pid} port {port}")
         except StartError as error:
@@ -135,3 +133,20 @@ class Host:
         finally:
             os.close(output)
         return process
+
+    def _log_of(self, model: str, launch_id: str) -> int:
+        """Return where a process writes: its log file, or nowhere while the disk takes nothing.
+
+        Many programs end when they cannot write their log; no model shall go for that.
+        """
+        output = None
+        try:
+            output = self.logs.open(model)
+            self.logs.begin(output, launch_id)
+        except OSError as error:
+            why = f"{self.logs.path(model)}: {error.strerror}"
+            log.warning("its log cannot be written: it is started without one", model=model, why=why)
+            if output is not None:
+                os.close(output)
+            output = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        return output

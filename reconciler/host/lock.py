@@ -60,14 +60,14 @@ class StateLock:
         draft = self._holder.with_suffix(".new")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            json.dump({"pid": me.pid, "started": me.started}, file)
+            json.dump({"pid": me.pid, "started": me.started, "since": time.time()}, file)
         draft.replace(self._holder)
 
     def _refusal(self) -> StateLocked:
         deadline = time.monotonic() + _NAME_SECONDS
         while (holder := holder_of(self._dir)) is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        who = f"pid {holder.pid}" if holder else "another process"
+        who = f"pid {holder.pid}{_since(self._dir)}" if holder else "another process"
         return StateLocked(
             f"{self._dir} is in use by {who}: stop that manager, or give this one its own --state-dir",
             holder.pid if holder else None,
@@ -82,3 +82,12 @@ def holder_of(state_dir: Path) -> Process | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return process if alive(process) else None
+
+
+def _since(state_dir: Path) -> str:
+    """Return since when the lock is held, as people write it; "" where that is not known."""
+    try:
+        since = float(json.loads((state_dir / _HOLDER).read_text(encoding="ascii"))["since"])
+        return time.strftime(" since %Y-%m-%d %H:%M:%S", time.localtime(since))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return ""

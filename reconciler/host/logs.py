@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -65,14 +66,15 @@ class Logs:
 
     @staticmethod
     def begin(output: int, launch_id: str) -> None:
-        """Write the line that parts a launch from the one before."""
+        """Write the line that parts a launch from the one before. Raises OSError."""
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         os.write(output, f"\n--- start {moment} launch {launch_id}\n".encode())
 
     @staticmethod
     def note(output: int, text: str) -> None:
-        """Write one line of ours into the log."""
-        os.write(output, f"--- {text}\n".encode())
+        """Write one line of ours into the log. Where nothing more fits it is left out: a process was started."""
+        with suppress(OSError):
+            os.write(output, f"--- {text}\n".encode())
 
     def trim(self, model: str) -> bool:
         """Rotate the model's file if it has grown past its share of the cap; return whether it had.

@@ -95,6 +95,10 @@ class Journal:
         log.warning("ending a process of ours that no record knows", launch=launch_id)
         await self._event("ended-leftover", None, "Unrecorded", "a process of ours that no record knows")
 
+    async def ledger_renewed(self, what: str) -> None:
+        """The file of the ledger was lost or damaged while it was in use."""
+        await self._event("ledger", None, "Renewed", what)
+
     async def begun(self, step: Step) -> None:
         """A step was begun; its cause goes with it."""
         facts: dict[str, Any] = {"model": step.model, "reason": str(step.reason)}

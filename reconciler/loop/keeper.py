@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 import structlog
 
-from reconciler.store import StoreError
+from reconciler.store import AsyncStore, StoreError
 
 log = structlog.get_logger("reconciler.loop")
 
@@ -29,3 +29,11 @@ class Keeper:
             log.info("the ledger can be written again")
             self.trouble = None
         return True
+
+    async def catch_up(self, store: AsyncStore) -> list[str]:
+        """Have the store look after its file and write what waits; return what became of the file, for people."""
+        await self.keep(store.catch_up())
+        news = store.news()
+        for sentence in news:
+            log.error("the ledger was begun anew: the models serve on", what=sentence)
+        return news

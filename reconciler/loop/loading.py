@@ -28,7 +28,7 @@ from reconciler.loop.launches import Launch
 from reconciler.loop.readiness import BEFORE_READY, LoadError, explained, until_ready
 from reconciler.loop.signs import Patience
 from reconciler.loop.sleeping import Sleeping
-from reconciler.store import LaunchRecord, StoreError
+from reconciler.store import LaunchRecord
 
 #: Seconds a server has to answer one real call after its state could not be restored.
 ANSWER_SECONDS: Final = 10.0
@@ -127,11 +127,9 @@ class Loader:
             created=created,
             admitted=action.size,
         )
-        # Written before the process exists: should we die in between, its mark is known.
-        try:
-            await self._hands.store.put_launch(record)
-        except StoreError as error:
-            raise LoadError(str(error)) from error
+        # Written before the process exists: should we die in between, its mark is known. Where nothing can be written
+        # it is started all the same; the next run then ends it by its mark, instead of adopting it.
+        await self._hands.keeper.keep(self._hands.store.put_launch(record))
         found = await self._hands.observer.before(spec)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):

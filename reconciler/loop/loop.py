@@ -322,6 +322,8 @@ class Loop:
             if demand.wanted:  # a person asks: the next try is due now, and the first
                 self._ledger.forgive(ledger_book.wished, demand.model)
         await self._ledger.flush()
+        for sentence in await self._keeper.catch_up(self._store):
+            await self._journal.ledger_renewed(sentence)
         await self._outlook.prewarming.look(observation, now)
         self._history.look(observation, now)
         # From here to the seal of a victim nothing is awaited: who is idle in this plan is idle when it is sealed.

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,8 @@ from reconciler.store.schema import DamagedError, migrate
 
 #: Seconds to wait for a lock another process holds for a moment.
 BUSY_SECONDS: Final = 5.0
+#: The same once it is open: a turn of the loop waits for it, and what cannot be written is kept.
+SHORT_BUSY_SECONDS: Final = 1.0
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -21,14 +24,55 @@ def open_database(path: Path, *, repair: bool = True) -> tuple[sqlite3.Connectio
     try:
         return _open(path), None
     except (DamagedError, sqlite3.DatabaseError) as error:
-        if isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode & 0xFF not in _DAMAGE:
+        if not is_damage(error):
             raise
         if not repair:
             raise DamagedError(str(error)) from error
-        aside = _move_aside(path)
+        aside = move_aside(path)
         return _open(
             path
         ), f"{path.name} was damaged ({error}); it is kept as {aside.name}, a new one was begun"
+
+
+def is_damage(error: Exception) -> bool:
+    """Return whether an error says that the file itself is broken, and not that it cannot be used now."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+    return isinstance(error, DamagedError)
+
+
+def damage_of(path: Path) -> str:
+    """Return what is wrong with the file as it lies on the disk, or "". Blocking; a fraction of a second.
+
+    An open connection reads much from memory, and may go on for days with a file that is ruined.
+    """
+    try:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=SHORT_BUSY_SECONDS)
+        try:
+            problems = [str(row[0]) for row in db.execute("PRAGMA quick_check(1)")]
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        return str(error) if is_damage(error) else ""
+    return "" if problems == ["ok"] else problems[0]
+
+
+def rescue(db: sqlite3.Connection, path: Path) -> Path | None:
+    """Copy all that an open connection reads into a file beside `path`; None = that is not possible. Blocking."""
+    draft = path.with_name(f"{path.name}.rescued")
+    try:
+        draft.unlink(missing_ok=True)
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        copy = sqlite3.connect(draft)
+        try:
+            db.backup(copy)
+        finally:
+            copy.close()
+    except (sqlite3.Error, OSError):
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        return None
+    return draft
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -40,6 +84,7 @@ def _open(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         migrate(db)
+        db.execute(f"PRAGMA busy_timeout = {SHORT_BUSY_SECONDS * 1000:.0f}")
     except BaseException:
         db.close()
         raise
@@ -54,11 +99,11 @@ def place_aside(path: Path) -> Path:
     return aside
 
 
-def _move_aside(path: Path) -> Path:
+def move_aside(path: Path) -> Path:
+    """Rename a file and its journal, as far as they are there, and return the new name. Blocking. Raises OSError."""
     aside = place_aside(path)
-    path.rename(aside)
-    for suffix in ("-wal", "-shm"):
-        journal = path.with_name(path.name + suffix)
-        if journal.exists():
-            journal.rename(aside.with_name(aside.name + suffix))
+    for suffix in ("", "-wal", "-shm"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
     return aside

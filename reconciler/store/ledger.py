@@ -167,3 +167,8 @@ class Store(Runs):
             number = int(row[0]) + 1 if row is not None else 1
             db.execute("INSERT OR REPLACE INTO generation VALUES (1, ?, ?)", (number, digest))
         return number
+
+    def set_generation(self, number: int, digest: str) -> None:
+        """Put the manifest's generation into a file that was begun anew."""
+        with self._write() as db:
+            db.execute("INSERT OR REPLACE INTO generation VALUES (1, ?, ?)", (number, digest))

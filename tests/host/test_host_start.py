@@ -11,12 +11,13 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from structlog.testing import capture_logs
 
 from reconciler.engines.base import Command
 from reconciler.host import Process, StartError, alive, host, identify
 from reconciler.host.identity import read_environ
 from reconciler.host.spawn import child_environment, spawn
-from support import FAKE, get_json
+from support import FAKE, get_json, healthy
 
 from .conftest import Bench
 
@@ -189,3 +190,13 @@ def open_files(pid: int) -> dict[int, str]:
         with suppress(FileNotFoundError):
             found[int(name)] = os.readlink(f"/proc/{pid}/fd/{name}")
     return found
+
+
+async def test_a_model_is_started_without_a_log_where_none_can_be_written(bench: Bench) -> None:
+    """No model goes for want of a log: many programs end when they cannot write theirs."""
+    bench.state_dir.mkdir(exist_ok=True)
+    (bench.state_dir / "logs").write_text("no directory")
+    with capture_logs() as logs:
+        launched = await bench.serve()
+    assert [line["event"] for line in logs] == ["its log cannot be written: it is started without one"]
+    assert await anyio.to_thread.run_sync(lambda: healthy(launched.port))

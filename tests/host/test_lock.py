@@ -24,6 +24,10 @@ time.sleep(60)
 """
 
 
+#: A moment as people write it.
+MOMENT = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
+
+
 def test_the_second_manager_is_refused_with_the_pid_of_the_first_until_that_is_killed(tmp_path: Path) -> None:
     state = tmp_path / "state"
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(state)], stdout=subprocess.PIPE, text=True)
@@ -31,7 +35,9 @@ def test_the_second_manager_is_refused_with_the_pid_of_the_first_until_that_is_k
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         began = time.monotonic()
-        with pytest.raises(StateLocked, match=f"in use by pid {holder.pid}: stop that manager") as caught:
+        with pytest.raises(
+            StateLocked, match=f"in use by pid {holder.pid} since {MOMENT}: stop that manager"
+        ) as caught:
             StateLock(state).acquire()
         assert caught.value.pid == holder.pid
         assert time.monotonic() - began < 1

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -220,6 +221,30 @@ def test_hanging_up_twice_forces_nothing_and_a_manager_under_nohup_does_not_hear
     assert manager.wait_ready("chat") == [pid]
     assert len(manager.log("stopping", signal="SIGHUP")) == 2
     assert manager.stop() == 0
+
+
+def test_a_manager_is_back_within_seconds_with_ten_models(manager: Manager) -> None:
+    """Their probes are made side by side: ten models take hardly longer than one."""
+    names = [f"m{number}" for number in range(10)]
+    manager.write({n: manager.fake(n, residency="warm") for n in names}, machine={"on_exit": "leave"})
+    manager.start()
+    pids = manager.wait_ready(*names, timeout=60)
+    assert manager.stop() == 0
+    lines = len(manager.log())
+    manager.start()
+    assert manager.wait_ready(*names) == pids
+    log = manager.log()[lines:]
+    began = next(line for line in log if line["event"] == "serving")
+    ended = [line for line in log if line["event"] == "adopted"]
+    seconds = moment(ended[-1]) - moment(began)
+    print(f"ten models adopted {seconds:.2f} s after the gateway was there")
+    assert sorted(line["model"] for line in ended) == names
+    assert seconds < 5, "2 s on a machine that does nothing else"
+
+
+def moment(line: dict[str, str]) -> float:
+    """Return when a line was logged, in seconds."""
+    return datetime.fromisoformat(line["timestamp"]).timestamp()
 
 
 OURS = ("ledger", "lock", "manager.log")

@@ -18,6 +18,7 @@ from reconciler.loop.history import History
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.store import AsyncStore, EvictionRecord, Store, StoreError
+from reconciler.store.mirror import Mirror
 from support import wait_for_async
 from worlds import running, world
 
@@ -347,14 +348,15 @@ class Full(AsyncStore):
 
     full = False
 
-    async def _write(self, call):  # type: ignore[no-untyped-def]
+    async def _write(self, call, **more):  # type: ignore[no-untyped-def]
         if self.full:
             raise StoreError("the ledger cannot be written: disk is full")
-        return await super()._write(call)
+        return await super()._write(call, **more)
 
 
 async def test_a_full_disk_loses_nothing_that_there_is_room_for_later(tmp_path: Path) -> None:
-    store = Full(Store(tmp_path / "ledger.db"))
+    file = Store(tmp_path / "ledger.db")
+    store = Full(file, Mirror(file))
     run = await Run.begin(store)
     store.full = True
     await run.evict()
