@@ -1,6 +1,6 @@
 """The matrix as data: what is done, when it is done, and what the user sees of it.
 
-A family is one module with `CELLS`. Add yours to `FAMILIES`, and a file of tests for it (see test_manager_death.py).
+A family is one module with `CELLS`. Add yours to `FAMILIES`, and a file of tests for it (see test_manager_kill.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ import pytest
 from faults.rig import Rig
 
 #: Modules of this package that have `CELLS`, in the order of the page.
-FAMILIES: Final = ("manager_kill", "manager_pause")
+FAMILIES: Final = ("manager_kill", "manager_writes", "manager_pause")
 
 
 @dataclass(frozen=True)

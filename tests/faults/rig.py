@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,11 +36,14 @@ class Rig(ScriptedManager):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.wound = self.root / "wound.json"
+        #: By how many seconds its wall clock is off: see clock.py.
+        self.clock = self.root / "clock"
         #: Files that hold models back: see `hold` and `let_go`.
         self.gates = self.root / "gates"
         self.gates.mkdir(parents=True, exist_ok=True)
         #: Where in the log the current cell begins, in characters.
         self.cell_began = 0
+        self._armed_at = 0.0
 
     # -- the manifest ---------------------------------------------------------------------------------------------
 
@@ -116,13 +119,13 @@ class Rig(ScriptedManager):
     def wait_dead(self) -> None:
         """Wait until the manager has died of an armed wound; its clients are cut in that moment."""
         assert self.process is not None
-        began = time.monotonic()
         self.process.wait(SOON)
         if not self.away or len(self.away[-1]) == 2:
-            self.away.append([began])
+            self.away.append([self._armed_at])
 
     def arm(self, point: str, nth: int = 1, **more: Any) -> None:
         """Have something happen inside the program at a point: see wounds.py."""
+        self._armed_at = time.monotonic()
         Wound(point, nth, **more).arm(self.wound)
 
     # -- what is asked --------------------------------------------------------------------------------------------
@@ -165,6 +168,7 @@ class Rig(ScriptedManager):
     def begin(self) -> None:
         """Begin a cell: nothing is loaded but the pin, which is the first witness."""
         self.wound.unlink(missing_ok=True)
+        self.clock.unlink(missing_ok=True)
         self.asked, self.away = [], []
         self.cell_began = len(self.output.read_text())
         self.witnesses = {}
@@ -198,9 +202,11 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def standing(root: Path, nursery: Nursery | None) -> Iterator[Rig]:
+def standing(
+    root: Path, nursery: Nursery | None, kind: type[Rig] = Rig, env: Mapping[str, str] | None = None
+) -> Iterator[Rig]:
     """A rig that runs, with the pin loaded and a stranger beside it."""
-    with stranger() as other, Rig(root, nursery=nursery, stranger=other) as rig:
+    with stranger() as other, kind(root, nursery=nursery, stranger=other, env=env or {}) as rig:
         rig.use()
         rig.start()
         rig.wait_ready("pin")
