@@ -101,8 +101,6 @@ class Suspicion:
         self._note(ran, vitals, use)
         cause, self.why = self._judge(ran, vitals, patience)
         if cause is not self.cause:
-            if cause is None:  # whatever it owes, it owes from now on
-                self._alive_at = self._owed_at = ran
             self.cause, self.since, self.asked_at = cause, ran, None
         if cause is not None and acts:
             self.hung = self._certain(ran, vitals, patience)
@@ -162,20 +160,23 @@ class Suspicion:
         self._forgiven = min(self._forgiven, use.faults)
         if vitals.stopped is None:
             self._stopped_at = ran
+        else:  # what it owes, it owes from the moment it goes on
+            self._owed_at = self._alive_at = ran
         if vitals.listens is not False:
             self._closed_at = ran
 
     def _works(self, vitals: Vitals) -> bool:
         """Return whether its processes did something. Where the system does not tell, they are taken to."""
         known = self._vitals
-        if vitals.cpu is None or known.cpu is None or vitals.cpu < known.cpu:
-            self._vitals = vitals
-            return True
-        grew = _grew(known.cpu, vitals.cpu, LEAST_CPU) or _grew(known.gpu, vitals.gpu, LEAST_CPU)
-        if grew or _grew(known.reads, vitals.reads, LEAST_READ):
+        worked = (
+            vitals.cpu is None
+            or _grew(known.cpu, vitals.cpu, LEAST_CPU)
+            or _grew(known.gpu, vitals.gpu, LEAST_CPU)
+            or _grew(known.reads, vitals.reads, LEAST_READ)
+        )
+        if worked:
             self._vitals = vitals  # what is not enough to count is added up
-            return True
-        return False
+        return worked
 
     def _judge(self, ran: float, vitals: Vitals, patience: float) -> tuple[Cause | None, str]:
         """Return whether it is suspected, and why."""
@@ -215,7 +216,8 @@ _ASKED: Final = frozenset({Cause.SILENT, Cause.FAILING})
 
 
 def _grew(known: float | None, now: float | None, least: float) -> bool:
-    return known is not None and now is not None and now - known >= least
+    """Return whether a sum has grown. One that was not known before, or fell, is of other processes than before."""
+    return now is not None and (known is None or now < known or now - known >= least)
 
 
 def _stopped_text(vitals: Vitals) -> str:

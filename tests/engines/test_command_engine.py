@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hf_files import write_model
-from reconciler.core.launch import LaunchSpec
+from reconciler.core.launch import LaunchSpec, Role
 from reconciler.core.types import Preflight, Reason
 from reconciler.engines import registry
 from reconciler.engines.base import Command, Readiness
@@ -254,6 +254,51 @@ async def test_probe(handler: Callable[[httpx.Request], httpx.Response], expecte
     assert probe.readiness is expected
     if expected is Readiness.FAILED:
         assert "health:" in probe.detail
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (200, Readiness.READY),
+        (404, Readiness.READY),  # it need not know this call
+        (400, Readiness.READY),
+        (401, Readiness.READY),
+        (501, Readiness.READY),
+        (500, Readiness.FAILED),
+        (503, Readiness.LOADING),
+        (None, Readiness.LOADING),
+    ],
+)
+async def test_one_that_was_ready_is_asked_more_than_its_health(
+    status: int | None, expected: Readiness
+) -> None:
+    """A call of the usual form; a server that only says that it is well has proved nothing."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(f"{request.method} {request.url.path}")
+        if request.method == "GET":
+            return httpx.Response(200)
+        if status is None:
+            raise httpx.ReadTimeout("nothing came")
+        return httpx.Response(status, json={"error": {"message": "no"}} if status >= 400 else {})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        found = await ENGINE.prove(GOOD, "http://127.0.0.1:1", client)
+    assert found.readiness is expected
+    assert asked == ["GET /health", "POST /v1/chat/completions"]
+
+
+@pytest.mark.anyio
+async def test_whose_role_has_no_usual_call_is_believed_its_health() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.method == "GET"
+        return httpx.Response(200)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        spec = replace(GOOD, role=Role.IMAGE)
+        assert (await ENGINE.prove(spec, "http://127.0.0.1:1", client)).readiness is Readiness.READY
 
 
 @pytest.mark.parametrize(
