@@ -17,7 +17,8 @@ import structlog
 
 from reconciler import __version__, telemetry
 from reconciler.board import Board
-from reconciler.core import pressure
+from reconciler.boot import boot_id
+from reconciler.core import pressure, safe_mode
 from reconciler.core.account import warm_together
 from reconciler.core.types import Observation, World
 from reconciler.gateway.app import Gateway
@@ -94,6 +95,7 @@ def observe_once(applied: Applied, directory: Path) -> World:
     now = time.monotonic()
     with peek(directory / DATABASE) as store:
         records, entries = store.launches(), store.entries()
+        unsafe = safe_mode.why(store.runs(), boot_id())
     owner = read_owner(directory)
     alive = survivors(records, owner) if owner else ()
     probe = open_machine(run_command)
@@ -115,7 +117,8 @@ def observe_once(applied: Applied, directory: Path) -> World:
     short = pressure.observe(
         pressure.Pressure(), memory, warm_together(instances), manifest.watermarks, manifest.max_swap, now
     )
-    return World(Observation(1, now, memory, tuple(instances), (), checked, short), entries)
+    seen = Observation(1, now, memory, tuple(instances), (), checked, short)
+    return World(safe_mode.restrained(seen, manifest, unsafe), entries)
 
 
 def end_leftovers(directory: Path) -> tuple[str, ...]:
@@ -182,7 +185,7 @@ async def _main(
         heartbeat.stopping(leaves=loop.leaves)
 
     board.request_stop, board.leaves = stop, lambda: loop.leaves
-    board.wake, board.forget = loop.wake, loop.forget
+    board.wake, board.forget, board.resume = loop.wake, loop.forget, loop.resume
     board.ask, board.write_down = store.ask, loop.write_down
     # Until all is closed: a signal that came too late to mean anything must not break that off.
     async with anyio.create_task_group() as listening:

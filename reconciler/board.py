@@ -153,6 +153,8 @@ class Board:
         self.leaves: Callable[[], bool] = lambda: False
         #: Set by the loop's owner; called with a model's name by POST /api/v1/models/NAME/forget.
         self.forget: Callable[[str], None] = lambda model: None
+        #: Set by the loop's owner; called by POST /api/v1/resume.
+        self.resume: Callable[[], None] = lambda: None
         #: Set by the loop's owner: reads the ledger. None = there is none to read.
         self.ask: Ask | None = None
         #: Set by the loop's owner: has what came of the use until now written to the ledger.

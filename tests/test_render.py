@@ -206,7 +206,9 @@ def test_explain_says_when_a_failed_model_is_tried_again(
     document = with_facts(
         "flaky", verdict={**verdict, "retry_in": retry_in}, retry_in=retry_in, last_error="exit 1"
     )
-    assert f"  failures     3 in a row (Crashed), the last: exit 1{again}\n" in explain_text(document, "flaky")
+    assert f"  failures     3 in a row (Crashed), the last: exit 1{again}\n" in explain_text(
+        document, "flaky"
+    )
 
 
 def test_a_model_that_served_nothing_was_not_used() -> None:

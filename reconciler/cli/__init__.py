@@ -89,6 +89,7 @@ SCOPES: Final = {
     "load": "admin (and read, to wait)",
     "evict": "admin (and read, to wait)",
     "forget": "admin",
+    "resume": "admin",
     "hold": "admin",
     "release": "admin",
     "stop": "admin",
@@ -113,6 +114,7 @@ def make_app() -> "App":
     from reconciler.cli.logs import logs
     from reconciler.cli.measure import measure
     from reconciler.cli.release import release
+    from reconciler.cli.resume import resume
     from reconciler.cli.run import run
     from reconciler.cli.schema import schema
     from reconciler.cli.service import add_service
@@ -149,6 +151,7 @@ def make_app() -> "App":
         load,
         evict,
         forget,
+        resume,
         hold,
         release,
         stop,

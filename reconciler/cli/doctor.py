@@ -57,6 +57,7 @@ def _patient(path: Path | None, state_dir: Path | None) -> "Patient":
 
     from reconciler.cli.client import running_url
     from reconciler.cli.run import DEFAULT_PATH
+    from reconciler.cli.safe_mode import unsafe
     from reconciler.doctor import Patient
     from reconciler.host import holder_of
     from reconciler.host.ask import run_command
@@ -82,6 +83,7 @@ def _patient(path: Path | None, state_dir: Path | None) -> "Patient":
         serving=urlsplit(url).port if url is not None else None,
         survivors=survivors,
         unrecorded=unrecorded,
+        safe_mode=unsafe(directory),
         blind=blind,
         run=run_command,
     )

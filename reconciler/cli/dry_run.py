@@ -8,7 +8,9 @@ from pathlib import Path
 from reconciler.cli.client import LoopClient, NotRunningError, running_url
 from reconciler.cli.manifests import read_manifest
 from reconciler.cli.output import CHANGES, OK, CliError, colour, note, say, say_json
+from reconciler.cli.safe_mode import unsafe
 from reconciler.core.plan import plan
+from reconciler.core.safe_mode import restrained
 from reconciler.core.types import Preflight, World
 from reconciler.manifest.applied import Applied
 from reconciler.render import hint_documents, note_lines, plan_json, plan_text
@@ -74,6 +76,7 @@ def look(applied: Applied, directory: Path) -> Look:
     # Only this manifest's launches matter, and the loop may never have looked at them.
     owners = {instance.port: instance.model for instance in seen.world.observation.instances}
     observation = replace(seen.world.observation, preflights=_preflights(applied, owners))
+    observation = restrained(observation, applied.manifest, unsafe(directory))
     generation = seen.generation + (seen.digest != applied.digest)
     return Look(replace(seen.world, observation=observation), seen.at, generation, "loop")
 

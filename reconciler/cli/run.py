@@ -27,6 +27,7 @@ VERBS: Final = (
     "load",
     "evict",
     "forget",
+    "resume",
     "hold",
     "release",
     "stop",

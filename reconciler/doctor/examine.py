@@ -35,6 +35,8 @@ class Patient:
     survivors: tuple[Survivor, ...] = ()
     #: Launch ids of processes that carry our mark and are in no record.
     unrecorded: tuple[str, ...] = ()
+    #: Why the next loop would load only pinned models, or does so now; "" = it would load all.
+    safe_mode: str = ""
     #: Why survivors could not be looked for, or nothing.
     blind: str = ""
     root: Path = Path("/")
@@ -117,6 +119,7 @@ def _ports(patient: Patient) -> Iterator[Finding]:
 def _state(patient: Patient) -> Iterator[Finding]:
     yield from state.check_directory(patient.state_dir)
     yield from state.check_holder(patient.state_dir, patient.holder, patient.url)
+    yield from state.check_safe_mode(patient.safe_mode)
     if patient.blind:
         yield cannot_tell("processes", patient.blind)
     else:

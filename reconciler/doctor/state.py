@@ -80,6 +80,16 @@ def check_holder(directory: Path, holder: Process | None, url: str | None) -> It
         )
 
 
+def check_safe_mode(why: str) -> Iterator[Finding]:
+    """Yield that only pinned models are loaded, and why, where that is so."""
+    if why:
+        yield warning(
+            "safe mode",
+            why,
+            "find out what took the machine down: see the kernel's log of the boot before (`journalctl -k -b -1`)",
+        )
+
+
 def check_survivors(
     survivors: Sequence[Survivor], unrecorded: Sequence[str], holder: Process | None
 ) -> Iterator[Finding]:

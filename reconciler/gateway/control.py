@@ -54,6 +54,7 @@ class Control:
             Route("/api/v1/models/{name:path}/load", self.load, methods=["POST"]),
             Route("/api/v1/models/{name:path}/evict", self.evict, methods=["POST"]),
             Route("/api/v1/models/{name:path}/forget", self.forget, methods=["POST"]),
+            Route("/api/v1/resume", self.resume, methods=["POST"]),
             Route("/api/v1/stop", self.stop, methods=["POST"]),
             *Holds(self.book, self.board, self.clock).routes(),
             *Past(self.board).routes(),
@@ -126,6 +127,12 @@ class Control:
         model = resolve(snapshot, request.path_params["name"])
         self.board.forget(model)
         return self._accepted(snapshot, model, "forget")
+
+    async def resume(self, _request: Request) -> Response:
+        """Ask the loop to leave safe mode; say whether it was on."""
+        on = any(c.type == "SafeMode" for c in self.snapshot.manifest_conditions)
+        self.board.resume()
+        return JSONResponse({"requested": "resume", "safe_mode": on}, status_code=ACCEPTED)
 
     async def stop(self, request: Request) -> Response:
         """Ask the loop to end; say whom it waits for, whose leases end, and what becomes of the models."""

@@ -228,6 +228,10 @@ class Journal:
         write(kind.replace("-", " "), model=model, what=message)
         await self._event(kind, model, reason, message)
 
+    async def safe_mode(self, reason: str, why: str) -> None:
+        """Only pinned models are loaded from now on (`Entered`), or all are again (`Left`)."""
+        await self._event("safe-mode", None, reason, why)
+
     async def lease_over(self, hold: Hold) -> None:
         """A lease from outside was ended by somebody else than its owner."""
         log.info("lease over", model=hold.model, owner=hold.owner, why=hold.ended)
@@ -243,10 +247,6 @@ class Journal:
         log.error("model died", model=launch.model, **facts, kind=str(failure.kind), error=failure.text)
         await self._event("crashed", launch.model, str(failure.kind), failure.text)
 
-
-def _had(launch: Launch | None, given: int) -> int:
-    """Return the bytes that a launch was given, or held at its end if that was more."""
-    if launch is None:
     async def suspected(self, model: str, cause: str, why: str) -> None:
         """A model that is ready may hang."""
         log.warning("it may hang", model=model, cause=cause, why=why)
@@ -266,5 +266,9 @@ def _had(launch: Launch | None, given: int) -> int:
         log.error("model hangs", model=launch.model, **facts, error=why)
         await self._event("hung", launch.model, "Hung", why)
 
+
+def _had(launch: Launch | None, given: int) -> int:
+    """Return the bytes that a launch was given, or held at its end if that was more."""
+    if launch is None:
         return 0
     return max(given, launch.holds or 0, (launch.held.peak or 0) + (launch.warm or 0))

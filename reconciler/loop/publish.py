@@ -46,11 +46,14 @@ class Publisher:
         trouble: str | None,
         prewarmed: PrewarmFigures,
         regrets: tuple[Regret, ...],
+        safe_mode: str,
         now: float,
     ) -> None:
         """Publish what is true at `now`."""
-        serving = frozenset(m for m in applied.launches if launches.serving(m) is not None)
-        facts = Facts(applied.manifest, world, plan, state, serving, refused, trouble, regrets)
+        serving = frozenset(
+            m for m in applied.launches if (x := launches.serving(m)) is not None and not x.hung
+        )
+        facts = Facts(applied.manifest, world, plan, state, serving, refused, trouble, regrets, safe_mode)
         self._manifest = of_manifest(facts, self._manifest, now)
         self._models = of_models(facts, self._models, now)
         self._board.publish(
@@ -69,8 +72,8 @@ class Publisher:
                 traffic=traffic,
                 admissions=admissions,
                 states=self._states(),
+                health=self._health(),
                 prewarmed=prewarmed,
                 log_paths={m: str(self._logs.path(m)) for m in sorted(applied.launches)},
             )
-                health=self._health(),
         )

@@ -55,7 +55,7 @@ def test_a_load_that_takes_far_more_than_it_was_given_is_ended(narrow: tuple[Man
     [line] = manager.log("load failed", model="greedy")
     assert line["error"] in text
     [(reason, event)] = wait_for(lambda: manager.events("load-failed", "greedy"), SOON, "the event")
-    assert (reason, event) == ("LoadFailed", line["error"])
+    assert (reason, event) == ("KilledByUs", line["error"])
     assert line["error"] in manager.cli("explain", "greedy").stdout.replace("\n", " ")
     wait_for(lambda: not manager.processes("greedy"), SOON, "the end of the load")
 

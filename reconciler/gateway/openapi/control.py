@@ -45,6 +45,7 @@ def paths() -> dict[str, Any]:
             "parameters": [NAME],
         }
     }
+    made["/api/v1/resume"] = {"post": _wish("resume", "Leave safe mode: load every model again.")}
     made["/api/v1/stop"] = {
         "post": _wish(
             "stop",

@@ -105,7 +105,8 @@ def _answers() -> dict[str, Any]:
         ),
         "Requested": record(
             "requested",
-            requested={"enum": ["load", "evict", "forget", "stop"]},
+            requested={"enum": ["load", "evict", "forget", "resume", "stop"]},
+            safe_mode={"type": "boolean", "description": "Whether safe mode was on (resume)."},
             model=TEXT,
             verdict={"anyOf": [verdict, {"type": "null"}]},
             within={"type": "number", "description": "Seconds that requests get at most (stop)."},
