@@ -145,6 +145,7 @@ def value_line(**worth: Any) -> str:
         "decides": True,
         "returns": 0.6,
         "learned": True,
+        "waiters": 1.0,
         "soon": 0.64,
         "rank": None,
         "of": 0,
@@ -168,6 +169,10 @@ def value_line(**worth: Any) -> str:
         (
             {"learned": False},
             f"value: 12.0 s = {BACK} x 0.6000; used again within 15 min: about 64 %, by its idle time alone",
+        ),
+        (
+            {"waiters": 2.5, "seconds": 30.0},
+            f"value: 30.0 s = {BACK} x 0.6000 x 2.50 who wait together; used again within 15 min: about 64 %",
         ),
         ({"decides": False}, ""),
     ],

@@ -60,14 +60,16 @@ def worth(case: Case, model: str) -> Worth:
     known = room.chances.get(model)
     # What it spares if it is sure to be used at once is what it takes to come back.
     seconds, whole = value(row, known, case.now), value(row, 1.0, case.now)
+    waiters = room.waiters.get(model, 1.0) if row.instance is not None else 1.0
     unknown = known is None and row.instance is None
     return Worth(
-        seconds=seconds,
+        seconds=seconds * waiters,
         return_seconds=whole,
         load_seconds=load_seconds(row.entry, row.size or row.charge),
         decides=_decides(case.manifest, row),
         returns=None if unknown or whole <= 0 else seconds / whole,
         learned=known is not None,
+        waiters=waiters,
         rank=order.index(model) + 1 if model in order else None,
         of=len(order),
     )

@@ -56,7 +56,8 @@ class Change:
 class Worth:
     """What a model in memory spares those who use it, and its place among those that may have to give way."""
 
-    #: Seconds of waiting it is expected to spare: those that it takes to come back, by the chance that it is used.
+    #: Seconds of waiting it is expected to spare: those that it takes to come back, by the chance that it is used, and
+    #: for one in memory by those that wait together.
     seconds: float
     return_seconds: float
     #: Of the latter those that a load takes; the others are what a return costs besides.
@@ -67,6 +68,8 @@ class Worth:
     returns: float | None
     #: Whether it is known from its use, and not taken from how long it has been idle alone.
     learned: bool
+    #: How many are expected to wait together for it; 1 for one that is not in memory, where it decides nothing.
+    waiters: float = 1.0
     #: From 1 = the first to go for a model that may displace all of them; None = it is not among them.
     rank: int | None = None
     of: int = 0

@@ -38,7 +38,7 @@ RECENT: Final = 60.0
 #: what the load takes, after what is given up was counted so many times: estimates err, and a load is never free.
 ROOM: Final = 0.3
 LEAST: Final = 0.01
-CAUTION: Final = 1.3
+CAUTION: Final = 1.15
 
 
 class Advance(Displacing):

@@ -32,6 +32,8 @@ class Room:
         self.policy = manifest.policy
         #: How likely each model is used again soon.
         self.chances = {c.model: c.returns for c in world.chances}
+        #: How many wait together for each of them.
+        self.waiters = {c.model: c.waiters for c in world.chances}
         #: The model for which the last one went that made room.
         self.made_room_for = world.swaps[-1].for_model if world.swaps else ""
         self.table = table
@@ -221,8 +223,9 @@ class Room:
         assert row.instance is not None, f"{row.name} does not run"
         if self.policy is Policy.COST:
             returns = self.chances.get(row.name)
-            row.loss = loss(row, returns, self.now)
-            row.worth = None if returns is None or row.asleep else value(row, returns, self.now)
+            waiters = self.waiters.get(row.name, 1.0)
+            row.loss = loss(row, returns, self.now, waiters)
+            row.worth = None if returns is None or row.asleep else value(row, returns, self.now) * waiters
         else:
             row.loss = row.instance.last_used
 

@@ -323,6 +323,8 @@ class Chance:
     model: str
     #: Mean of exp(-t / 900 s) over the time t until its next use: 1 = at once, 0 = never.
     returns: float
+    #: How many wait together when it has to be loaded; who comes late counts for less.
+    waiters: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,11 @@ def value(row: Row, returns: float | None, now: float) -> float:
     return (load_seconds(row.entry, row.size or row.charge) + RETURNING) * returns
 
 
-def loss(row: Row, returns: float | None, now: float) -> float:
-    """Return what evicting a model costs, in seconds. One of old settings has to be loaded anew in any case."""
+def loss(row: Row, returns: float | None, now: float, waiters: float = 1.0) -> float:
+    """Return what evicting a model costs, in seconds: all of those wait that are expected to wait together for it.
+
+    One of old settings has to be loaded anew in any case.
+    """
     if row.fitness is Fitness.DRIFTED:
         return STOPPING
-    return value(row, returns, now) + STOPPING
+    return value(row, returns, now) * waiters + STOPPING

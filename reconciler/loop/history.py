@@ -77,7 +77,7 @@ class History:
         self._seen: Observation | None = None
         #: None while they are read, and what came meanwhile.
         self._habits: Habits | None = None
-        self._unheard: deque[tuple[float, bool, str]] = deque(maxlen=UNHEARD)
+        self._unheard: deque[tuple[float, bool, str, float, float]] = deque(maxlen=UNHEARD)
         self._wrong = anyio.Event()
         self._told: frozenset[str] = frozenset()
         #: Models that are wanted again at once when they go, sorted by name; for the status.
@@ -146,8 +146,10 @@ class History:
 
     def _hear(self, habits: Habits) -> None:
         while self._unheard:
-            at, over, model = self._unheard.popleft()
+            at, over, model, cold, served = self._unheard.popleft()
             (habits.ended if over else habits.arrived)(model, self._time.local(at))
+            if cold > 0.0:
+                habits.waited(model, cold, self._time.local(served))
         self._habits = habits
 
     # -- each turn -------------------------------------------------------------------------------------------------
@@ -179,8 +181,11 @@ class History:
         return len(ended)
 
     def _learn(self, arrivals: list[Arrival], ended: list[Ended]) -> None:
-        events = [(a.at, False, a.model) for a in arrivals]
-        events += [(e.ended, True, e.model) for e in ended]
+        events = [(a.at, False, a.model, 0.0, 0.0) for a in arrivals]
+        # One that left before it was served says nothing of how many wait together.
+        events += [
+            (e.ended, True, e.model, e.cold if e.seconds > 0 else 0.0, e.arrived + e.waited) for e in ended
+        ]
         events.sort()
         self._unheard.extend(events)
         if self._habits is not None:

@@ -35,6 +35,9 @@ def replayed(
             habits.ended(model, at)
         else:
             habits.arrived(model, at)
+    for record in known:
+        if record.seconds > 0:
+            habits.waited(record.model, record.cold, local(record.at + record.waited))
     return habits
 
 

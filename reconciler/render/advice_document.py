@@ -72,6 +72,7 @@ def _worth(worth: Worth) -> WorthDocument:
         decides=worth.decides,
         returns=worth.returns,
         learned=worth.learned,
+        waiters=worth.waiters,
         soon=soon,
         rank=worth.rank,
         of=worth.of,

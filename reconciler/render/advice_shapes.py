@@ -50,7 +50,7 @@ class WorthDocument(Document):
     """What a model in memory spares those who use it."""
 
     seconds: float
-    """Seconds of waiting it is expected to spare: `return_seconds` by `returns`."""
+    """Seconds of waiting it is expected to spare: `return_seconds` by `returns` by `waiters`."""
     return_seconds: float
     """Seconds it takes to come back: `load_seconds`, and what that costs besides (another model has to go for it)."""
     load_seconds: float
@@ -61,6 +61,8 @@ class WorthDocument(Document):
     """Mean of exp(-t / 900 s) over the time t until its next use: 1 = at once, 0 = never; null = nothing is known."""
     learned: bool
     """`returns` is known from its use, and not taken from how long it has been idle alone."""
+    waiters: float
+    """How many are expected to wait together for it, late ones counted for less; 1 for one that is not in memory."""
     soon: float | None
     """Probability that it is used within 15 minutes, worked out from `returns`."""
     rank: int | None

@@ -148,6 +148,8 @@ class Crowd:
         self.outcome[row] = SERVED
         self.left -= 1
         self._habits.ended(page.name, self._clock.now)
+        if lease.cold > 0.0:
+            self._habits.waited(page.name, lease.cold, lease.since)
         self._doors.leave(page, lease)
         self._go_on(row)
 

@@ -11,7 +11,7 @@ from reconciler.core.diff import Row, compare
 from reconciler.core.knapsack import Item, most
 from reconciler.core.plan import plan
 from reconciler.core.shares import Shares
-from reconciler.core.types import Evict, Instance, Load
+from reconciler.core.types import Chance, Evict, Instance, Load
 from worlds import MIB, NOW, manifest, model, running, waiting, world
 
 SIZES = st.sampled_from([1, 2, 3, 5, 8, 13, 21])
@@ -102,3 +102,13 @@ def test_of_models_that_sleep_none_goes_for_nothing() -> None:
     gone = [s.model for s in plan(wanted, seen, NOW).steps if isinstance(s, Evict)]
     assert gone == ["big"]
     assert [s.model for s in plan(wanted, seen, NOW).steps if isinstance(s, Load)] == ["new"]
+
+
+def test_of_two_alike_the_one_for_which_more_wait_together_stays() -> None:
+    known = manifest(model("few", 40), model("many", 40), model("new", 40), mib=100)
+    seen = world(running("few", 40), running("many", 40), demands=[waiting("new")], available_mib=20)
+    for few, many, goes in ((1.0, 3.0, "few"), (3.0, 1.0, "many")):
+        chances = (Chance("few", 0.5, few), Chance("many", 0.5, many))
+        first = plan(known, replace(seen, chances=chances), NOW).head
+        assert isinstance(first, Evict)
+        assert first.model == goes

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reconciler.core.daytime import DAY, Daytime
 from reconciler.core.gaps import HORIZON, Pauses, untold
-from reconciler.core.habits import Habits
+from reconciler.core.habits import Habits, sobered
 from reconciler.core.pipelines import BURST, Pipelines
 
 HOUR = 3600.0
@@ -301,3 +301,15 @@ def test_within_one_half_hour_less_is_expected_the_longer_it_is_idle(
 def test_a_model_nobody_knows_is_believed_what_no_pauses_tell(idle: float) -> None:
     """Worked out ahead, for most models of most plans are asked that; the sum over all bins says the same."""
     assert untold(idle) == pytest.approx(Pauses().goes_on(idle)[2], rel=1e-12)
+
+
+@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_what_is_left_of_a_chance_is_one_and_keeps_the_order(one: float, other: float) -> None:
+    assert 0.0 <= sobered(one) <= one + 1e-12
+    if one <= other:
+        assert sobered(one) <= sobered(other)
+
+
+def test_what_is_certain_stays_so_and_what_is_somewhat_likely_loses_a_quarter() -> None:
+    assert (sobered(0.0), sobered(1.0)) == (0.0, 1.0)
+    assert sobered(0.2) == pytest.approx(0.15)

@@ -100,3 +100,14 @@ def test_the_loops_clock_leads_to_local_time_and_steps_are_told() -> None:
     assert local.follow(120.0) == 3600.0  # summer time began
     wall[0] -= 500.0
     assert local.follow(120.0) == -500.0 - 3600.0  # and set back into winter time
+
+
+def test_how_many_wait_together_is_known_again() -> None:
+    records = [
+        RequestRecord(0, NOW - 5000.0 + 1000.0 * load, "chat", "", 10.0, 10.0, 5.0, None, None, "ok")
+        for load in range(4)
+        for _ in range(3)
+    ]
+    records.append(RequestRecord(0, NOW - 100.0, "chat", "", 9.0, 9.0, 0.0, None, None, "left"))
+    [chance] = replayed((), records, NOW, plain).chances(["chat"], NOW)
+    assert chance.waiters == pytest.approx(3.0)
