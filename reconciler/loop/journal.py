@@ -228,6 +228,10 @@ class Journal:
         write(kind.replace("-", " "), model=model, what=message)
         await self._event(kind, model, reason, message)
 
+    async def safe_mode(self, reason: str, why: str) -> None:
+        """Only pinned models are loaded from now on (`Entered`), or all are again (`Left`)."""
+        await self._event("safe-mode", None, reason, why)
+
     async def lease_over(self, hold: Hold) -> None:
         """A lease from outside was ended by somebody else than its owner."""
         log.info("lease over", model=hold.model, owner=hold.owner, why=hold.ended)

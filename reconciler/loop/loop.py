@@ -49,6 +49,7 @@ from reconciler.loop.outcomes import Outcomes
 from reconciler.loop.outlook import Outlook
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import once_ready, refusals
+from reconciler.loop.safe_mode import SafeMode
 from reconciler.loop.slot import Slot
 from reconciler.loop.states import States
 from reconciler.manifest import Applied, ManifestError
@@ -111,6 +112,7 @@ class Loop:
         self._keeper = Keeper()
         self._ledger = Ledger(store, self._keeper)
         self._journal = Journal(store, self._keeper, self._ledger, told=board.noted)
+        self._safe_mode = SafeMode(store, self._keeper, self._journal)
         self._states = States(host.states, self._journal.state, clock=clock)
         self._history = History(store, self._keeper, book, self._journal)
         self._outcomes = Outcomes(self._journal, book, self._launches, self._history)
@@ -192,6 +194,11 @@ class Loop:
         self._forget.add(model)
         self.wake()
 
+    def resume(self) -> None:
+        """Have safe mode left at the next turn, if it is on: every model is loaded again."""
+        self._safe_mode.leave()
+        self.wake()
+
     def request_stop(self, on_exit: OnExit | None = None) -> None:
         """Begin nothing more, end what is loaded, or leave it, and return. A second call hurries: drains end at once.
 
@@ -230,6 +237,7 @@ class Loop:
                 if not self._options.once or self._stopping:
                     await (self._ending.leave_all if self.leaves else self._ending.stop_all)()
                 await self._history.close(self._clock())
+                await self._safe_mode.end()
                 self._tasks.cancel_scope.cancel()
         finally:
             await self._loader.aclose()
@@ -251,6 +259,7 @@ class Loop:
 
     async def _start(self) -> None:
         await self._ledger.load(self._clock())
+        await self._safe_mode.start(self._clock())
         await self._history.start(self._clock())
         self._outlook.prewarming.resume(self._history.resumed.prewarmed)
         for model in self._history.resumed.dismissed:
@@ -311,6 +320,8 @@ class Loop:
         observation = await self._observer.look(
             self._applied.manifest, self._applied.launches, self._loader.ports, now
         )
+        await self._safe_mode.look(self._slot.state, observation, now)
+        observation = self._safe_mode.restrain(observation, self._applied.manifest)
         for launch in self._observer.found_out():
             # What is being ended, or put to sleep, is on record as that.
             if launch in self._launches and not launch.stopping:
@@ -355,6 +366,7 @@ class Loop:
             self._keeper.trouble,
             self._outlook.prewarming.figures,
             self._history.regrets,
+            self._safe_mode.why,
             now,
         )
         await self._history.write(now)
@@ -408,6 +420,7 @@ class Loop:
             self._book.next_expiry(),
             self._drains.next_end(now),
             self._history.due(now),
+            self._safe_mode.next_look(now),
         )
         decision = machine.decide(state, made, min((t for t in looks if t is not None), default=None))
         if isinstance(decision, machine.Wait):
@@ -439,6 +452,7 @@ class Loop:
             )
             entry = self._ledger.entry(step.model, step.digest)
             self._ledger.update(ledger_book.begun(entry, known.build, known.weights))
+            await self._safe_mode.loading(step.model, now)
         await self._journal.begun(step)
         work = partial(self._load, step) if isinstance(step, Load) else partial(self._evict, step)
         self._slot.begin(state, work, self._tasks)

@@ -46,13 +46,14 @@ class Publisher:
         trouble: str | None,
         prewarmed: PrewarmFigures,
         regrets: tuple[Regret, ...],
+        safe_mode: str,
         now: float,
     ) -> None:
         """Publish what is true at `now`."""
         serving = frozenset(
             m for m in applied.launches if (x := launches.serving(m)) is not None and not x.hung
         )
-        facts = Facts(applied.manifest, world, plan, state, serving, refused, trouble, regrets)
+        facts = Facts(applied.manifest, world, plan, state, serving, refused, trouble, regrets, safe_mode)
         self._manifest = of_manifest(facts, self._manifest, now)
         self._models = of_models(facts, self._models, now)
         self._board.publish(
