@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from reconciler.core.advice_types import Change, ChangeKind
 from reconciler.core.memory import Estimate, Memory, Watermarks
 from reconciler.core.types import (
     Chance,
@@ -23,6 +24,10 @@ from reconciler.core.types import (
     World,
 )
 from worlds import MIB, NOW
+
+#: Tokens that an engine hands out at once, and the bytes they take.
+BLOCK = 256
+BLOCK_BYTES = 700_001
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,23 @@ class Desk:
     retry_in: float | None = None
     closed: float | None = None
     returns: float | None = None
+    #: Tokens asked for of an engine that hands its context out in blocks of `BLOCK`; None = `context` is to the MiB.
+    asked: int | None = None
+
+    @property
+    def context_bytes(self) -> int:
+        """Bytes of its context, with what the engine makes of the number of tokens."""
+        return self.context * MIB if self.asked is None else -(-self.asked // BLOCK) * BLOCK_BYTES
+
+    @property
+    def bytes(self) -> int:
+        """Bytes it is charged."""
+        return (self.weights + self.grown) * MIB + self.context_bytes
 
     @property
     def size(self) -> int:
-        """MiB it is charged."""
-        return self.weights + self.context + self.grown
+        """The same in whole MiB."""
+        return -(-self.bytes // MIB)
 
 
 @dataclass(frozen=True)
@@ -129,7 +146,7 @@ def _spec(m: Desk) -> ModelSpec:
 def _instance(m: Desk, pid: int) -> Instance:
     assert m.idle is not None
     loaded = NOW - m.age
-    committed = m.size * MIB
+    committed = m.bytes
     return Instance(
         m.name, f"{m.name}-v1", pid, 1, 18100, True, committed, 0, loaded, NOW - m.idle, 1, admitted=committed
     )
@@ -151,15 +168,16 @@ def _demand(m: Desk) -> Demand:
 def _preflight(m: Desk, tokens: int) -> Preflight:
     if m.stated:
         return Preflight(m.name)
-    parts = Estimate(m.weights * MIB, m.context * MIB, 0, loading=m.loading * MIB)
-    return Preflight(
-        m.name, steady=parts.steady, peak=parts.peak, parts=parts, context_tokens=m.context * tokens
-    )
+    parts = Estimate(m.weights * MIB, m.context_bytes, 0, loading=m.loading * MIB)
+    known = Preflight(m.name, steady=parts.steady, peak=parts.peak, parts=parts)
+    if m.asked is None:
+        return replace(known, context_tokens=m.context * tokens)
+    return replace(known, context_tokens=m.asked, context_step=BLOCK, context_step_bytes=BLOCK_BYTES)
 
 
 def _entries(models: Iterable[Desk]) -> Iterable[LedgerEntry]:
     for m in models:
-        peak = m.size * MIB if m.idle is not None or m.grown else 0
+        peak = m.bytes if m.idle is not None or m.grown else 0
         retry = None if m.retry_in is None else NOW + m.retry_in
         yield LedgerEntry(m.name, f"{m.name}-v1", peak, failures=int(retry is not None), retry_at=retry)
 
@@ -203,11 +221,13 @@ def random_machine(seed: int) -> Machine:
 
 def _random_model(rng: random.Random, name: str) -> Desk:
     kinds = [Residency.ON_DEMAND] * 4 + [Residency.WARM, Residency.PINNED, Residency.TRANSIENT]
+    stated = rng.random() < 0.3
     return Desk(
         name,
         weights=rng.choice([0, 5, 10, 30, 50]),
         context=rng.choice([2, 8, 20, 40]),
-        stated=rng.random() < 0.3,
+        asked=None if stated else rng.choice([None, 4096, 5000, 8000, 14_000]),
+        stated=stated,
         grown=rng.choice([0, 0, 3]),
         loading=rng.choice([0, 0, 6]),
         priority=rng.choice([250, 500, 500, 500, 750]),
@@ -218,3 +238,61 @@ def _random_model(rng: random.Random, name: str) -> Desk:
         reload_after=rng.choice([0.0, 0.0, 30.0]),
         returns=rng.choice([None, 0.05, 0.3, 0.8]),
     )
+
+
+def followed(machine: Machine, change: Change) -> Machine:
+    """The machine once somebody has done what is advised."""
+    if change.model is not None:
+        return machine.edit(change.model, **_of_model(machine, change))
+    count = change.bytes // MIB
+    match change.kind:
+        case ChangeKind.WAIT:
+            return replace(machine, at=machine.at + (change.seconds or 0.0))
+        case ChangeKind.MEMORY:
+            return replace(machine, memory=machine.memory + count)
+        case ChangeKind.RESERVE:
+            return replace(machine, reserve=machine.reserve - count)
+        case ChangeKind.HARD_MARK:
+            return replace(machine, hard=change.mark)
+        case ChangeKind.OTHERS:
+            return replace(machine, others=machine.others - count)
+    raise AssertionError(f"{change} is about no model")
+
+
+def _of_model(machine: Machine, change: Change) -> dict[str, object]:
+    match change.kind:
+        case ChangeKind.ASK:
+            return {"wanted": True, "retry_in": None}
+        case ChangeKind.MAY_PREEMPT:
+            return {"may_preempt": change.may_preempt}
+        case ChangeKind.PRIORITY:
+            return {"priority": change.priority}
+        case ChangeKind.CONTEXT:
+            desk = machine.get(change.model or "")
+            if desk.asked is None:
+                return {"context": desk.context - change.bytes // MIB}
+            # As people follow it: they write the number of tokens that are left.
+            return {"asked": desk.asked - (change.tokens or 0)}
+        case ChangeKind.RELEASE:
+            return {"held": 0}
+        case ChangeKind.UNPIN:
+            return {"residency": Residency.WARM}
+    raise AssertionError(f"{change} is about the machine")
+
+
+def a_step_less(change: Change) -> Change | None:
+    """The next smaller change of the same kind; None = that would be none at all."""
+    match change.kind:
+        case ChangeKind.WAIT:
+            return replace(change, seconds=(change.seconds or 0.0) - 0.01)
+        case ChangeKind.MAY_PREEMPT if change.may_preempt is MayPreempt.EQUAL:
+            return replace(change, may_preempt=MayPreempt.LOWER)
+        case ChangeKind.PRIORITY:
+            return replace(change, priority=(change.priority or 0) - 1)
+        case ChangeKind.HARD_MARK:
+            return replace(change, mark=round((change.mark or 0.0) - 0.01, 2))
+        case ChangeKind.CONTEXT if change.tokens is not None:
+            return replace(change, bytes=change.bytes - MIB, tokens=change.tokens - 1)
+        case ChangeKind.MEMORY | ChangeKind.CONTEXT | ChangeKind.RESERVE | ChangeKind.OTHERS:
+            return replace(change, bytes=change.bytes - MIB)
+    return None

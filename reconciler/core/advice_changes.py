@@ -7,7 +7,7 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.advice_cases import Case, asked, changed
-from reconciler.core.advice_sizes import STEP, smallest, spare, steps, tokens
+from reconciler.core.advice_sizes import STEP, most, smallest, spare, steps, tokens, unit, units
 from reconciler.core.advice_types import Change, ChangeKind
 from reconciler.core.advice_waits import moments
 from reconciler.core.diff import Row, compare
@@ -188,7 +188,7 @@ class _Search:
             yield from self._less_of(row)
 
     def _less_of(self, row: Row) -> Iterator[Change]:
-        return self._least(lambda n: less(row, n * STEP), spare(row) // STEP)
+        return self._least(lambda n: less(row, n), most(row), units(row, self.guess * STEP))
 
     def _release(self) -> Iterator[Change]:
         held = [r.name for r in self.rows if r.demand.held]
@@ -201,6 +201,6 @@ class _Search:
 
 
 def less(row: Row, count: int) -> Change:
-    """Return the change to `count` bytes less context of a model."""
+    """Return the change to `count` units less context of a model."""
     fewer, left = tokens(row, count)
-    return Change(ChangeKind.CONTEXT, row.name, bytes=count, tokens=fewer, tokens_left=left)
+    return Change(ChangeKind.CONTEXT, row.name, bytes=count * unit(row).bytes, tokens=fewer, tokens_left=left)

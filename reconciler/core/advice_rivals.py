@@ -10,7 +10,7 @@ from typing import Final
 from reconciler.core import book
 from reconciler.core.advice_cases import Case, changed
 from reconciler.core.advice_changes import less
-from reconciler.core.advice_sizes import STEP, smallest, spare, steps
+from reconciler.core.advice_sizes import STEP, most, smallest, spare, steps, units
 from reconciler.core.advice_types import Change, ChangeKind, Rivalry
 from reconciler.core.diff import Row, compare
 from reconciler.core.reach import Pinned
@@ -148,13 +148,12 @@ def _rivalry(case: Case, names: Names, rows: Mapping[str, Row]) -> Rivalry:
 
 def _together(case: Case, names: Names, rows: Mapping[str, Row]) -> tuple[Change, ...]:
     """Return less context of each of them, in proportion to what it could do without; empty = that is not enough."""
-    spares = {name: spare(rows[name]) // STEP for name in names}
-    most = sum(spares.values())
-    wanted = steps(lack(case, names))
-    if wanted > most:
+    spares = {name: spare(rows[name]) for name in names if most(rows[name])}
+    whole, wanted = sum(spares.values()), lack(case, names)
+    if wanted > whole:
         return ()
-    counts = {name: -(-wanted * count // most) for name, count in spares.items() if count}
-    changes = tuple(_less_steps(rows[name], count) for name, count in counts.items())
+    counts = {name: units(rows[name], -(-wanted * spared // whole)) for name, spared in spares.items()}
+    changes = tuple(less(rows[name], min(count, most(rows[name]))) for name, count in counts.items())
     for change in changes:
         case = changed(case, change)
     return changes if lack(case, names) <= 0 else ()
@@ -162,27 +161,23 @@ def _together(case: Case, names: Names, rows: Mapping[str, Row]) -> tuple[Change
 
 def _changes(case: Case, names: Names, rows: Mapping[str, Row]) -> Iterator[Change]:
     """Yield less context of one of them, of whom can best do without it first; and more memory, if there is any."""
-    guess = steps(lack(case, names))
+    lacking = lack(case, names)
 
-    def fewest(make: Callable[[int], Change], most: int) -> int | None:
-        return smallest(lambda n: lack(changed(case, make(n)), names) <= 0, most, guess)
+    def fewest(make: Callable[[int], Change], limit: int, guess: int) -> int | None:
+        return smallest(lambda n: lack(changed(case, make(n)), names) <= 0, limit, guess)
 
     found = []
     for name in names:
-        row, most = rows[name], spare(rows[name]) // STEP
-        count = fewest(partial(_less_steps, row), most)
+        row = rows[name]
+        count = fewest(partial(less, row), most(row), units(row, lacking))
         if count is not None:
-            found.append((count / most, _less_steps(row, count)))
+            found.append((count / most(row), less(row, count)))
     yield from (change for _, change in sorted(found, key=lambda f: (f[0], f[1].model or "")))
     stated, there = case.manifest.memory, case.world.observation.memory.total
     if stated is not None and there is not None and there > stated:
-        more = fewest(_more, (there - stated) // STEP)
+        more = fewest(_more, (there - stated) // STEP, steps(lacking))
         if more is not None:
             yield _more(more)
-
-
-def _less_steps(row: Row, count: int) -> Change:
-    return less(row, count * STEP)
 
 
 def _more(count: int) -> Change:

@@ -1,6 +1,7 @@
 """How much less of a model there could be, and the smallest step that is enough."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
@@ -66,14 +67,55 @@ def spare(row: Row) -> int:
     return min(alone, int((charged or 0) * (1 - SIZE_KEPT)))
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The least by which there can be less of a model: bytes, and the tokens of context they are if that is known."""
+
+    bytes: int = STEP
+    #: 0 = the engine takes any number of tokens, or what it makes of them is not known.
+    tokens: int = 0
+
+
+def unit(row: Row) -> Unit:
+    """Return the least by which there can be less of a model: a step of its engine, else `STEP` bytes.
+
+    An engine that rounds its context up to a multiple of some number frees nothing for a few tokens less.
+    """
+    known = row.preflight
+    if known is None or context_bytes(row) is None or not known.context_step or not known.context_step_bytes:
+        return Unit()
+    return Unit(known.context_step_bytes, known.context_step)
+
+
+def most(row: Row) -> int:
+    """Return how many units there could be less of a model."""
+    least = unit(row)
+    count = spare(row) // least.bytes
+    whole = _whole(row)
+    return min(count, (whole - 1) // least.tokens) if whole and least.tokens else count
+
+
+def units(row: Row, count: int) -> int:
+    """Return how many whole units of a model so many bytes take."""
+    return -(-count // unit(row).bytes)
+
+
 def tokens(row: Row, count: int) -> tuple[int | None, int | None]:
-    """Return the tokens of context that so many bytes hold, rounded up, and how many are left; None = not known."""
-    context = context_bytes(row)
-    said = row.entry.said if row.entry is not None else None
-    whole = said.context_tokens if said is not None and said.context_tokens else None
-    if whole is None and row.preflight is not None:
-        whole = row.preflight.context_tokens
+    """Return how many tokens of context fewer so many units are, and how many are left; None = not known."""
+    context, whole, least = context_bytes(row), _whole(row), unit(row)
     if not context or not whole:
         return None, None
-    less = ceil(count * whole / context)
-    return less, whole - less
+    if not least.tokens:
+        fewer = ceil(count * least.bytes * whole / context)
+        return fewer, whole - fewer
+    # What is asked for beyond a multiple is rounded up, and up to it nothing is gained.
+    left = -(-whole // least.tokens) * least.tokens - count * least.tokens
+    return whole - left, left
+
+
+def _whole(row: Row) -> int | None:
+    """Return the tokens of context of all slots, as asked for, or fewer if the engine took fewer; None = not known."""
+    asked = row.preflight.context_tokens if row.preflight is not None else None
+    said = row.entry.said.context_tokens if row.entry is not None and row.entry.said is not None else None
+    known = [count for count in (asked, said) if count]
+    return min(known) if known else None

@@ -6,6 +6,7 @@ from typing import Final
 from reconciler.core.advice_types import Change, ChangeKind, Rivalry
 from reconciler.core.words import size, span
 
+_MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 #: Ways out of a rivalry that are named.
 _WAYS: Final = 2
@@ -14,10 +15,10 @@ _WAYS: Final = 2
 def at_least(count: int) -> str:
     """Return bytes as text that is never less than they are.
 
-    >>> at_least(3 << 30), at_least((3 << 30) + 1), at_least(12 << 20)
-    ('3.0 GiB', '3.1 GiB', '12 MiB')
+    >>> at_least(3 << 30), at_least((3 << 30) + 1), at_least(12 << 20), at_least((12 << 20) + 1)
+    ('3.0 GiB', '3.1 GiB', '12 MiB', '13 MiB')
     """
-    return size(count) if count < _GIB else f"{-(-count * 10 // _GIB) / 10:.1f} GiB"
+    return size(-(-count // _MIB) * _MIB) if count < _GIB else f"{-(-count * 10 // _GIB) / 10:.1f} GiB"
 
 
 def within_horizon(returns: float) -> float:

@@ -272,6 +272,10 @@ class Preflight:
     weights: str = ""
     #: Things worth saying that hinder nothing: an engine version nobody tried, a quantisation too coarse for the role.
     notes: tuple[str, ...] = ()
+    #: The engine rounds its context up to a multiple of so many tokens, all slots together; 0 = not known that it does.
+    context_step: int = 0
+    #: Bytes that one such step less of it frees at least.
+    context_step_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

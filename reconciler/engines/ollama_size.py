@@ -62,4 +62,6 @@ def _estimate(spec: LaunchSpec, stored: ollama_store.Stored, tokens: int) -> Pre
         peak=sized.estimate.peak,
         parts=sized.estimate,
         context_tokens=settings.tokens,
+        context_step=sized.context_step,
+        context_step_bytes=sized.context_step_bytes,
     )

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from advice_worlds import Desk, Machine, random_machine
+from advice_worlds import Desk, Machine, a_step_less, followed, random_machine
 from reconciler.core.advice import advise
 from reconciler.core.advice_rivals import MOST, rivals
 from reconciler.core.advice_types import ChangeKind, Rivalry
@@ -192,20 +192,15 @@ def test_rivals_cannot_stand_together_and_can_after_the_change_but_not_after_les
             assert not stands(machine, rivalry.models), (seed, rivalry.models)
             assert all(stands(machine, (name,)) for name in rivalry.models)
             for change in rivalry.changes:
-                less = replace(change, bytes=change.bytes - MIB)
+                less = a_step_less(change)
+                assert less is not None
                 for made, fits in ((change, True), (less, False)):
-                    mib = made.bytes // MIB
-                    after = (
-                        replace(machine, memory=machine.memory + mib)
-                        if made.model is None
-                        else machine.edit(made.model, context=machine.get(made.model).context - mib)
-                    )
+                    after = followed(machine, made)
                     assert stands(after, rivalry.models) is fits, (seed, made)
             if rivalry.together:
                 after = machine
                 for change in rivalry.together:
-                    name = change.model or ""
-                    after = after.edit(name, context=after.get(name).context - change.bytes // MIB)
+                    after = followed(after, change)
                 assert stands(after, rivalry.models), (seed, rivalry.together)
     assert count >= 10
 

@@ -417,3 +417,16 @@ def test_a_named_gpu_counts_where_another_machine_is_meant(
     with elsewhere():
         assert not llama_build.place(spec, settings, new=True).cpu
     assert llama_build.place(spec, settings, new=True).cpu
+
+
+def test_by_how_much_the_context_can_be_made_smaller(llama: Path) -> None:
+    """What the server rounds up to, and the bytes of that; as stated where the bytes of a token are."""
+    whole, fewer = (
+        sized(launch(llama, context_tokens=n, slots=2)).estimate.context for n in (8000, 7936 - 256)
+    )
+    found = sized(launch(llama, context_tokens=8000, slots=2))
+    assert whole is not None
+    assert fewer is not None
+    assert (found.context_step, found.context_step_bytes) == (512, (whole - fewer) // 2)
+    stated = sized(launch(llama, context_bytes_per_token=8))
+    assert (stated.context_step, stated.context_step_bytes) == (256, 2048)

@@ -13,7 +13,7 @@ import gguf_headers as known
 from gguf_headers import Value, write_header
 from reconciler.memory.gguf import Array, Header, read_header
 from reconciler.memory.gguf import Value as HeaderValue
-from reconciler.memory.gguf.kv import ELEMENT, Cache, cells, context_bytes, tokens_of_a_slot
+from reconciler.memory.gguf.kv import ELEMENT, Cache, cells, context_bytes, context_step, tokens_of_a_slot
 from reconciler.memory.gguf.shape import Layer, ModelShape, ShapeUnknown, read_shape
 
 MIB = 1024 * 1024
@@ -404,3 +404,25 @@ def test_whatever_a_header_says_it_is_understood_or_refused(
         return
     assert 0 < len(shape.layers) <= 4096
     assert context_bytes(shape, Cache(4096, slots=3)) > 0
+
+
+@pytest.mark.parametrize(
+    "cache", [Cache(8192), Cache(8000), Cache(8192, slots=4), Cache(8192, slots=4, unified=True)]
+)
+@pytest.mark.parametrize("model", ["Llama-3.1-8B", "Gemma-3-27B"])
+def test_a_step_less_of_context_frees_what_it_says_and_a_token_less_nothing(
+    tmp_path: Path, model: str, cache: Cache
+) -> None:
+    arch, keys, _ = TABLE[model]
+    shape = shape_of(tmp_path, arch, keys)
+    step, frees = context_step(shape, cache)
+    assert step == 256 * (1 if cache.unified else cache.slots)
+    there = tokens_of_a_slot(cache) * (1 if cache.unified else cache.slots)
+    whole = context_bytes(shape, cache)
+    assert whole - context_bytes(shape, replace(cache, tokens=there - step)) == frees > 0
+    assert context_bytes(shape, replace(cache, tokens=there - step + 1)) == whole
+
+
+def test_the_last_step_of_context_frees_nothing(tmp_path: Path) -> None:
+    shape = shape_of(tmp_path, "llama", known.LLAMA_8B)
+    assert context_step(shape, Cache(200)) == (256, 0)

@@ -19,7 +19,7 @@ from reconciler.engines.llama.compute import (
 from reconciler.engines.llama.repack import repacked_bytes
 from reconciler.engines.llama.settings import stated_context_bytes
 from reconciler.memory.gguf import Array, Header, Weights, find_weights
-from reconciler.memory.gguf.kv import Cache, context_bytes, state_bytes
+from reconciler.memory.gguf.kv import Cache, context_bytes, context_step, state_bytes
 from reconciler.memory.gguf.shape import ModelShape, ShapeUnknown, read_shape
 
 _MAPPING: Final = frozenset({"auto", "mmap", "mmap+mlock"})
@@ -46,6 +46,9 @@ class Sized:
     missing: str = ""
     #: What would do in place of `memory.steady`, where that is not all there is to give.
     instead: str = ""
+    #: `Preflight.context_step` and `context_step_bytes`.
+    context_step: int = 0
+    context_step_bytes: int = 0
 
 
 def size(spec: LaunchSpec, settings: Settings, weights: Weights, place: Place) -> Sized:
@@ -111,8 +114,11 @@ def _with_shape(
         return Sized(bare, files, f"the weights' header has no {shape.arch}.context_length")
     work = _work(settings, tokens, place)
     context = stated_context_bytes(spec, tokens)
+    step, step_bytes = context_step(shape, work.cache)
     if context is None:
         context = context_bytes(shape, work.cache)
+    else:
+        step_bytes = stated_context_bytes(spec, step) or 0
     compute = compute_bytes(shape, work) + extra_compute
     overhead = fixed_bytes(shape, work, _merges(weights.header)) + (0 if place.cpu else GPU_CONTEXT)
     if settings.draft:
@@ -129,6 +135,8 @@ def _with_shape(
             overhead=overhead,
         ),
         files,
+        context_step=step,
+        context_step_bytes=step_bytes,
     )
 
 

@@ -76,4 +76,6 @@ def _sized(spec: LaunchSpec, weights: Weights) -> Preflight:
         context_tokens=settings.tokens,
         build=build,
         notes=notes,
+        context_step=size.context_step,
+        context_step_bytes=size.context_step_bytes,
     )

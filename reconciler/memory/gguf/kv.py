@@ -1,7 +1,7 @@
 """How many bytes llama.cpp sets aside for the context, to the byte (llama-kv-cache.cpp, llama-kv-cache-iswa.cpp)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -71,6 +71,19 @@ def context_bytes(shape: ModelShape, cache: Cache) -> int:
             values = most
         total += int(kept * streams * _token_bytes(layer, values, cache)) + 4 * layer.state * cache.slots
     return total
+
+
+def context_step(shape: ModelShape, cache: Cache) -> tuple[int, int]:
+    """Return the tokens of all slots by which the context is rounded up, and the bytes that so many fewer free.
+
+    Windowed layers are full long before the others, and free nothing then.
+    """
+    streams = 1 if cache.unified else cache.slots
+    step, there = _BLOCK * streams, tokens_of_a_slot(cache) * streams
+    if there <= step:
+        return step, 0
+    fewer = replace(cache, tokens=there - step)
+    return step, context_bytes(shape, replace(cache, tokens=there)) - context_bytes(shape, fewer)
 
 
 def state_bytes(shape: ModelShape, cache: Cache) -> int:
