@@ -2,7 +2,9 @@
 
 import os
 import signal
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from faults.oracle import lock_is_free
 from faults.rig import Rig
@@ -40,6 +42,19 @@ def go_on(pids: Iterable[int]) -> None:
     """Let stopped processes run again."""
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def frozen(rig: Rig, seconds: float, *, models: bool = False) -> Iterator[None]:
+    """Have the manager, and with `models` all of its processes, stand still for so long and for what is done inside."""
+    pids = [rig.pid, *(rig.ours() if models else [])]
+    pause(pids)
+    began = time.monotonic()
+    try:
+        yield
+        wait_for(lambda: time.monotonic() - began >= seconds, seconds + SOON, "the time to pass")
+    finally:
+        go_on(pids)
 
 
 def kill_model(rig: Rig, model: str, number: signal.Signals = signal.SIGKILL) -> int:
