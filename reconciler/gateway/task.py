@@ -94,6 +94,8 @@ class Task:
     _exchange: Exchange | None = None
     #: Says that the lease it holds, or held last, ends early, and why.
     _told: Cut | None = None
+    #: Says that the process has ended that its lease led to.
+    _exited: anyio.Event | None = None
     #: When the request is not tried any more at engines that are not there, by the clock of the event loop.
     _give_up: float | None = None
 
@@ -162,7 +164,7 @@ class Task:
         self.waited += lease.waited
         if lease.cut.is_set():
             raise UnreachableError(f"model {self.model!r} was stopped")
-        self._told = lease.cut
+        self._told, self._exited = lease.cut, lease.endpoint.exited
         lease.cut.on_set(self.cut)
 
     async def exchange(self, lease: Lease, outgoing: Outgoing, through: Transform | None = None) -> None:
@@ -239,7 +241,7 @@ class Task:
             if watching is not None:
                 watching.cancel()
         ended = self.stop.ended
-        error = self._ended(ended) if ended is not None else await self._error_of(failure)
+        error = await self._error_of(failure) if ended is None else await self._ended(ended)
         if error is not None:
             await self.reply.fail(error, self.extra)
             if failure is not None and error.code == "internal_error":
@@ -269,9 +271,12 @@ class Task:
         message = f"{refusal.message} ({text})" if text else refusal.message
         return replace(refusal, message=message, retry_after=retry_after(snapshot, self.model, now))
 
-    def _ended(self, ending: Ending) -> ApiError | None:
+    async def _ended(self, ending: Ending) -> ApiError | None:
         if ending is Ending.GONE:
             return None
+        if ending is Ending.CUT and self._exited is not None and self._exited.is_set():
+            # Seen sooner than the end of the connection, which a child of the process may hold open besides.
+            return await self._broken(UpstreamError("its process ended"))
         if ending is Ending.CUT and self._told is not None and self._told.why:
             text = f"model {self.model!r} hangs: {self._told.why}"
             return ApiError("model_hung", text, retry_after=AGAIN_SECONDS)
