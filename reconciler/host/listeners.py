@@ -127,17 +127,32 @@ def owns_port(process: Process, mark: Mark, port: int) -> PortProof:
     return PortProof(PortOwner.OTHER_PORT, port, held[0].pid, ports, tuple(found.place for found in held))
 
 
-def listening() -> dict[int, frozenset[int]] | None:
-    """Return port -> the kernel's numbers of the sockets that listen on it; None where the system does not tell.
+@dataclass(frozen=True, slots=True)
+class Door:
+    """One open file of a process by which it listens."""
 
-    Costs one small read, however many processes there are. Blocking.
-    """
+    pid: int
+    descriptor: int
+    inode: int
+
+    def is_open(self) -> bool:
+        """Return whether it still is that, in microseconds; the list of all sockets takes milliseconds."""
+        try:
+            return os.readlink(f"/proc/{self.pid}/fd/{self.descriptor}") == f"socket:[{self.inode}]"
+        except OSError:
+            return False
+
+
+def door(pids: Iterable[int], port: int) -> Door | None:
+    """Return by which open file one of `pids` listens on `port`; None = by none, or nobody tells. Blocking."""
     if not LINUX:
         return None
-    found: dict[int, set[int]] = {}
-    for inode, (_, port) in _kernel_table().items():
-        found.setdefault(port, set()).add(inode)
-    return {port: frozenset(inodes) for port, inodes in found.items()} or None
+    wanted = {inode for inode, (_, number) in _kernel_table().items() if number == port}
+    for pid in pids:
+        for descriptor, inode in _sockets(pid):
+            if inode in wanted:
+                return Door(pid, descriptor, inode)
+    return None
 
 
 def _addresses(found: Iterable[Listener]) -> tuple[str, ...]:
@@ -182,18 +197,22 @@ def _by_inode(table: dict[int, tuple[str, int]]) -> tuple[Listener, ...]:
 
 
 def _socket_inodes(pid: int) -> set[int]:
-    inodes = set()
+    return {inode for _, inode in _sockets(pid)}
+
+
+def _sockets(pid: int) -> Iterator[tuple[int, int]]:
+    """Yield descriptor and inode of the open sockets of a process; nothing if it is gone, or another user's."""
     try:
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{pid}/fd/{name}")
-            except OSError:
-                continue  # closed meanwhile
-            if target.startswith("socket:["):
-                inodes.add(int(target[8:-1]))
+        names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return inodes  # gone, or another user's
-    return inodes
+        return
+    for name in names:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue  # closed meanwhile
+        if target.startswith("socket:["):
+            yield int(name), int(target[8:-1])
 
 
 def _kernel_table() -> dict[int, tuple[str, int]]:

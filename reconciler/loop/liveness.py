@@ -23,7 +23,7 @@ from reconciler.loop.hands import Hands
 from reconciler.loop.journal import Journal
 from reconciler.loop.launches import Launch
 from reconciler.loop.suspicion import Cause, Suspicion, Use, Vitals
-from reconciler.loop.vitals import VitalSigns
+from reconciler.loop.vitals import Ask, VitalSigns
 from reconciler.manifest.applied import Applied, RequestLimits
 
 #: Seconds between two looks at models that are in use or suspected, and at the others.
@@ -142,10 +142,14 @@ class Liveness:
         late = self._count()
         self._follow(late=late)
         due = [w for w in self._watched.values() if self._is_due(w)]
-        read = await anyio.to_thread.run_sync(self._signs.read, [(w.launch, self._in_use(w)) for w in due])
+        read = await anyio.to_thread.run_sync(self._signs.read, [self._question(w) for w in due])
         for watched in due:
             if self._serves(watched.launch):
                 self._judge(watched, read[watched.launch.id], tasks)
+
+    def _question(self, watched: _Watched) -> Ask:
+        doubtful = watched.suspicion.cause is not None or self._hands.book.faults(watched.launch.model)[0] > 0
+        return Ask(watched.launch, self._in_use(watched), doubtful)
 
     def _count(self) -> bool:
         """Count the seconds that we ran; return whether we did not for a while."""
@@ -158,7 +162,9 @@ class Liveness:
         """Watch those that serve now, and nobody else."""
         serving = {x.id: x for x in self._hands.launches if self._serves(x)}
         for launch_id in [i for i in self._watched if i not in serving]:
-            self._stop_asking(self._watched.pop(launch_id))
+            gone = self._watched.pop(launch_id)
+            self._stop_asking(gone)
+            self._signs.forget(gone.launch)
         for launch_id, launch in serving.items():
             if launch_id not in self._watched:
                 self._watched[launch_id] = _Watched(launch, Suspicion(self._ran))

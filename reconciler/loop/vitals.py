@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ import psutil
 
 from reconciler.host import Host, PortOwner
 from reconciler.host.identity import LINUX
-from reconciler.host.listeners import listening
+from reconciler.host.listeners import Door, door
 from reconciler.loop.launches import Launch
 from reconciler.loop.signs import disk_reads
 from reconciler.loop.suspicion import Vitals
@@ -27,43 +28,55 @@ _NANOSECOND: Final = 1e-9
 _ROOT: Final = Path("/")
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A launch to look at: also whether it works, and whether its port is not to be taken for open any more."""
+
+    launch: Launch
+    works: bool = True
+    doubtful: bool = False
+
+
 class VitalSigns:
-    """Reads them; remembers which socket each launch listened on last. Blocks: it belongs in a worker thread."""
+    """Reads them; remembers how each launch listened last. Blocks: it belongs in a worker thread."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        #: The kernel's numbers of the sockets that were proved to be a launch's own.
-        self._sockets: dict[str, frozenset[int]] = {}
+        self._doors: dict[str, Door] = {}
 
-    def read(self, launches: Iterable[tuple[Launch, bool]]) -> dict[str, Vitals]:
-        """Return launch id -> what is seen of it; with True, also whether it works."""
-        wanted = list(launches)
-        open_ports = listening() if wanted else {}
-        self._sockets = {x.id: self._sockets[x.id] for x, _ in wanted if x.id in self._sockets}
-        return {x.id: self._of(x, works, open_ports) for x, works in wanted}
+    def read(self, asked: Iterable[Ask]) -> dict[str, Vitals]:
+        """Return launch id -> what is seen of it."""
+        return {ask.launch.id: self._of(ask) for ask in asked}
 
-    def _of(self, launch: Launch, works: bool, ports: dict[int, frozenset[int]] | None) -> Vitals:
-        pids = sorted({launch.process.pid, *launch.pids})
-        listens = None if ports is None else self._listens(launch, ports.get(launch.port, frozenset()))
+    def forget(self, launch: Launch) -> None:
+        """Forget one that is not looked at any more."""
+        self._doors.pop(launch.id, None)
+
+    def _of(self, ask: Ask) -> Vitals:
+        pids = sorted({ask.launch.process.pid, *ask.launch.pids})
+        listens = self._listens(ask, pids)
         seen = [found for pid in pids if (found := _process(pid)) is not None]
-        stopped = next(((pid, state) for pid, state, _ in seen if state in (_STOPPED, _TRACED)), None)
+        stopped = next((pid for pid, state, _ in seen if state in (_STOPPED, _TRACED)), None)
         traced = any(state == _TRACED for _, state, _ in seen)
-        pid = stopped[0] if stopped is not None else None
-        if not works:
-            return Vitals(pid, traced, listens)
+        if not ask.works:
+            return Vitals(stopped, traced, listens)
         reads = [count for pid, _, _ in seen if (count := disk_reads(pid)) is not None]
         cpu = sum(seconds for _, _, seconds in seen)
-        return Vitals(pid, traced, listens, cpu, _on_gpu(pids), sum(reads) if reads else None)
+        return Vitals(stopped, traced, listens, cpu, _on_gpu(pids), sum(reads) if reads else None)
 
-    def _listens(self, launch: Launch, sockets: frozenset[int]) -> bool:
+    def _listens(self, ask: Ask, pids: list[int]) -> bool | None:
         """Whether one of the launch's own processes listens on its port; another's socket would get its requests."""
-        if not sockets:
+        if not LINUX:
+            return None
+        launch = ask.launch
+        known = self._doors.get(launch.id)
+        if known is not None and not ask.doubtful and known.is_open():
+            return True
+        proof = self._host.owns_port(launch.process, launch.id, launch.port)
+        if proof.owner is not PortOwner.OURS:
             return False
-        if self._sockets.get(launch.id) != sockets:
-            proof = self._host.owns_port(launch.process, launch.id, launch.port)
-            if proof.owner is not PortOwner.OURS:
-                return False
-            self._sockets[launch.id] = sockets
+        if (found := door(pids, launch.port)) is not None:
+            self._doors[launch.id] = found
         return True
 
 

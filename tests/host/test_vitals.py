@@ -3,16 +3,17 @@
 import os
 import signal
 import socket
+import sys
 
 import anyio
 import httpx
 import pytest
 
 from manager import process_state
-from reconciler.host.listeners import listening
+from reconciler.host import listeners
 from reconciler.loop.launches import Launch
 from reconciler.loop.suspicion import Vitals
-from reconciler.loop.vitals import VitalSigns
+from reconciler.loop.vitals import Ask, VitalSigns
 from support import wait_for_async
 
 from .conftest import Bench, Launched
@@ -28,7 +29,7 @@ def launch(launched: Launched) -> Launch:
 
 
 def read(signs: VitalSigns, page: Launch, *, works: bool = True) -> Vitals:
-    return signs.read([(page, works)])[page.id]
+    return signs.read([Ask(page, works)])[page.id]
 
 
 async def test_one_that_runs_and_one_that_is_stopped(bench: Bench) -> None:
@@ -90,10 +91,25 @@ async def test_a_port_that_is_closed_or_taken_by_another_is_not_its_own(bench: B
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", launched.port))
         other.listen()
-        ports = listening()
-        assert ports is not None
-        assert launched.port in ports
+        assert [found.pid for found in listeners(launched.port)] == [os.getpid()]
         assert read(signs, page).listens is False, "a stranger sits on it"
+
+
+async def test_a_socket_that_nobody_listens_by_any_more_is_found_by_whoever_doubts(bench: Bench) -> None:
+    """Its file stays open, and only the list of all sockets says that it is shut."""
+    serve = "s=socket.create_server(('127.0.0.1',{port})); s.shutdown(2) if input() else 0"
+    script = f"import socket,time; {serve}; time.sleep(60)"
+    fifo = bench.state_dir.parent / "word"
+    os.mkfifo(fifo)
+    launched = await bench.start("sh", "-c", f'exec "{sys.executable}" -c "{script}" < "{fifo}"')
+    writer = await anyio.open_file(fifo, "w")
+    await wait_for_async(lambda: listeners(launched.port), 5, "it to listen")
+    signs, page = VitalSigns(bench.host), launch(launched)
+    assert read(signs, page).listens is True
+    await writer.write("shut it\n")
+    await writer.aclose()
+    await wait_for_async(lambda: not listeners(launched.port), 5, "it to be shut")
+    assert signs.read([Ask(page, doubtful=True)])[page.id].listens is False
 
 
 async def test_one_that_is_gone_has_no_signs(bench: Bench) -> None:
