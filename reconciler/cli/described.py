@@ -70,8 +70,10 @@ def world(applied: "Applied", machine: "DescribedMachine") -> World:
 
     found = {p.model: p for p in described.preflights(applied, machine)}
     specs = {spec.name: spec for spec in applied.manifest.models}
+    # What is in memory was there before anybody came who waits.
+    came = NOW - max((wait.oldest for wait in machine.waiting.values()), default=0.0)
     instances = tuple(
-        _instance(number, specs[name], found[name], there)
+        _instance(number, specs[name], found[name], there, came)
         for number, (name, there) in enumerate(sorted(machine.loaded.items()))
     )
     held = sum(i.committed or 0 for i in instances)
@@ -89,7 +91,7 @@ def lasting(memory: Memory, marks: Watermarks | None) -> Pressure:
     return pressure.observe(first, memory, 0, marks, None, NOW)
 
 
-def _instance(number: int, spec: ModelSpec, found: Preflight, there: "InMemory") -> Instance:
+def _instance(number: int, spec: ModelSpec, found: Preflight, there: "InMemory", before: float) -> Instance:
     from reconciler.core import book
 
     size = book.size(spec, found, None)
@@ -104,7 +106,7 @@ def _instance(number: int, spec: ModelSpec, found: Preflight, there: "InMemory")
         ready=not there.asleep,
         committed=size if there.holds is None else there.holds,
         warm=0,
-        loaded_at=last_used,
+        loaded_at=min(last_used, before),
         last_used=last_used,
         served=1,
         admitted=size or 0,
