@@ -2,30 +2,19 @@
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
 from manager import SOON, Asking, Manager, Streaming, process_state, running
+from nervous import Nervous, causes
 from support import wait_for
 
-NERVOUS = Path(__file__).parent.parent / "nervous_manager.py"
 #: Seconds after which these managers suspect a model, and give up what they asked of it.
 SILENCE = 1.0
-
-
-@dataclass
-class Nervous(Manager):
-    """A manager that loses patience soon."""
-
-    def command(self, *options: str) -> list[str]:
-        """Return the command line that runs the loop."""
-        return [sys.executable, str(NERVOUS), *super().command(*options)[1:]]
 
 
 @pytest.fixture
@@ -33,12 +22,6 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
     """One nervous manager that is not started yet."""
     with Nervous(tmp_path / "nervous", env={"SILENCE": str(SILENCE)}) as made:
         yield made
-
-
-def causes(manager: Manager, model: str) -> list[str]:
-    """Return what was found out about a model, in order."""
-    found = [x for x in manager.log() if x.get("event") in ("it may hang", "it does not hang", "model hangs")]
-    return [x.get("cause", x["event"]) for x in found if x["model"] == model]
 
 
 def test_one_that_answers_no_more_is_replaced_and_who_waited_is_served(manager: Manager) -> None:
