@@ -17,6 +17,7 @@ from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.jobs import Jobs
 from reconciler.loop.launches import Launch
 from reconciler.loop.sleeping import Sleeping
+from reconciler.loop.standstill import Deadline
 
 #: What holders of cut leases get to leave.
 CUT_SECONDS: Final = 2.0
@@ -34,19 +35,27 @@ log = structlog.get_logger("reconciler.loop")
 
 
 class Drain:
-    """One drain in progress, made on its event loop. `limit` is how many seconds it may take."""
+    """One drain in progress, made on its event loop. `limit` is how many seconds it may take, standstills left out."""
 
     def __init__(self, launch: Launch, limit: float) -> None:
         self.launch = launch
         self.limit = limit
         self.began = anyio.current_time()
-        self.scope = anyio.CancelScope(deadline=self.began + limit)
+        self.scope = anyio.CancelScope()
+        self._deadline = Deadline(self.scope, self.began + limit, self._stood)
         #: Why it was called off; "" = it was not.
         self.called_off = ""
 
     def set_limit(self, limit: float) -> None:
         """Let it take so many seconds from its beginning."""
-        self.limit, self.scope.deadline = limit, self.began + limit
+        self.limit, self._deadline.at = limit, self.began + limit
+
+    def close(self) -> None:
+        """Be over: nobody is served any more, or nobody waits for that."""
+        self._deadline.close()
+
+    def _stood(self, seconds: float) -> None:
+        self.began += seconds
 
 
 class Evictor:
@@ -241,6 +250,7 @@ class Evictor:
                     await self._hands.book.drained(launch.model)
                     tasks.cancel_scope.cancel()
         finally:
+            drain.close()
             self.drain = None  # from here on nothing is called off
         if drain.called_off:
             return drain.called_off

@@ -96,6 +96,7 @@ class Loader:
                 ready = launch.loaded_at if launch is not None else self._hands.clock()
                 return Outcome(Ready(), ready - began, launch=launch)
         finally:
+            patience.close()
             self.patience = None
             self._hands.tell(None)
         ended, seconds = await self._undo(launch), self._hands.clock() - began

@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from reconciler.core.machine import LOAD_CAP, load_deadline
 from reconciler.loop.launches import Launch
+from reconciler.loop.standstill import Deadline
 from reconciler.memory.procfs import field as number_after
 from reconciler.memory.procfs import read_text
 
@@ -84,21 +85,35 @@ class Signs:
 class Patience:
     """How long a load may go on: `seconds` after its last sign of life, and in all `LOAD_CAP` times that.
 
-    `scope` is cancelled when it is over. Made when the load begins, on its event loop.
+    `scope` is cancelled when it is over. Made when the load begins, on its event loop. Time in which this program stood
+    still does not count: nobody looked, and the process may have stood still with it.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
         self._clock = clock
         self.began = self.last = clock()
-        self.scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+        self.scope = anyio.CancelScope()
+        self._deadline = Deadline(self.scope, anyio.current_time() + seconds, self._stood)
         self._sign = ""
 
     def renew(self, sign: str) -> None:
         """Note a sign of life, and wait on."""
         self.last, self._sign = self._clock(), sign
         left = load_deadline(self.began, self.last, self.seconds) - self.last
-        self.scope.deadline = anyio.current_time() + left
+        self._deadline.at = anyio.current_time() + left
+
+    @property
+    def until(self) -> float:
+        """When it is over, if nothing more is seen; on the event loop's clock."""
+        return self._deadline.at
+
+    def close(self) -> None:
+        """Be over: the load has ended."""
+        self._deadline.close()
+
+    def _stood(self, seconds: float) -> None:
+        self.began, self.last = self.began + seconds, self.last + seconds
 
     async def watch(self, launch: Launch, log: Path) -> None:
         """Look for signs of life until cancelled."""

@@ -10,6 +10,8 @@ from faults.acts import frozen
 from faults.cells import Cell
 from faults.rig import Rig
 from faults.states import STATES
+from manager import SOON
+from support import wait_for
 
 #: State -> what the user sees, and the state of its model afterwards.
 _SEEN: Final = {
@@ -47,10 +49,37 @@ def _paused(state: str, seconds: float, *, models: bool) -> Callable[[Rig], None
     return run
 
 
+#: Shorter than the time for which all stands still.
+SHORT: Final = {"load": "2s", "drain": "2s", "stop": "5s"}
+
+
+def _past_deadline(state: str) -> Callable[[Rig], None]:
+    """Freeze all for longer than the deadline of what is being done."""
+    after = _SEEN[state][1]
+
+    def run(rig: Rig) -> None:
+        generation = rig.status()["manifest"]["generation"]
+        rig.use({name: entry | {"timeouts": SHORT} for name, entry in rig.standard().items()})
+        wait_for(lambda: rig.status()["manifest"]["generation"] > generation, SOON, "the other deadlines")
+        model = STATES[state](rig)
+        with frozen(rig, 3.0, models=True):
+            rig.asks("pin")
+        rig.let_go(model)
+        for one in rig.asked:
+            one.answered()
+        rig.wait_model(model, state=after)
+        rig.use()
+        wait_for(lambda: rig.status()["manifest"]["generation"] > generation + 1, SOON, "the old deadlines")
+
+    return run
+
+
 def _cells() -> Iterator[Cell]:
     for fault, models in (("manager-stopped", False), ("all-frozen", True)):
         for state, (sees, _) in _SEEN.items():
             yield Cell(fault, state, sees, _paused(state, MOMENT, models=models))
+    for state in ("loading", "draining"):
+        yield Cell("all-frozen-past-a-deadline", state, _SEEN[state][0], _past_deadline(state))
     for fault, models in (("manager-stopped-for-long", False), ("all-frozen-for-long", True)):
         for state, (sees, _) in _SEEN.items():
             yield Cell(fault, state, sees, _paused(state, LONG, models=models), slow=True)
