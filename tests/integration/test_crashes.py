@@ -50,6 +50,9 @@ def test_crash_loops_are_bounded_and_told(manager: Manager) -> None:
         assert f"its last line: fake engine leaves with {code}" in found["last_error"]
         waits = [line["next_try_in"] for line in manager.log("load failed", model=name)]
         assert waits[:2] == pytest.approx([2.0, 4.0], rel=0.1), "at most 5 starts in the first minute"
+        kind = {"dies-at-once": "Crashed", "dies-loading": "Killed", "exits-zero": "ExitedEarly"}[name]
+        assert found["failure"] == kind
+        assert {reason for reason, _ in manager.events("load-failed", name)} == {kind}
         assert found["state"] == "failing"
         assert 0 < found["retry_in"] <= 4
         assert found["verdict"]["reason"] == "BackingOff"
@@ -66,7 +69,8 @@ def test_crash_loops_are_bounded_and_told(manager: Manager) -> None:
     # Without a request, and without a look at the status, which would make the loop look, too.
     manager.wait_log("model died", timeout=2, model="dies-later")
     died = manager.wait_model("dies-later", state="failing", pid=None)  # its worker is cleared away first
-    assert "killed by SIGKILL (9)" in died["last_error"]
+    assert "killed by SIGKILL (9); somebody ended it, neither reconcile nor the kernel" in died["last_error"]
+    assert died["failure"] == "Killed"
     answer = manager.ask("dies-later")
     assert answer.status_code == 200
     assert answer.json()["pid"] != later
