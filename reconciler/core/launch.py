@@ -45,6 +45,20 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a model's processes may take at most; None = as the system says."""
+
+    #: Bytes of memory all of them may hold together, the cached pages of mapped files included.
+    memory: int | None = None
+    #: Whom the kernel ends first when memory runs out: -1000 never, 1000 this one.
+    oom_score_adj: int | None = None
+    #: Files each of them may have open; bytes of a core dump, and of address space (-1 = any).
+    nofile: int | None = None
+    core: int | None = None
+    address_space: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LoraAdapter:
     """A low-rank adapter on top of the weights. The path is absolute."""
 
@@ -120,6 +134,7 @@ class LaunchSpec:
     #: Whether its state is to be saved before it is stopped: some servers must be started for it.
     saves_state: bool = False
     sleep: Sleep = Sleep.OFF
+    limits: Limits = Limits()
 
 
 _LATER: Final = (
@@ -133,6 +148,7 @@ _LATER: Final = (
     "batch",
     "saves_state",
     "sleep",
+    "limits",
 )
 _BARE: Final = LaunchSpec("", "")
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import httpx
 
 from reconciler.core.crashes import FailureKind
-from reconciler.core.launch import LaunchSpec, Role
+from reconciler.core.launch import LaunchSpec, Limits, Role
 from reconciler.core.memory import Said
 from reconciler.core.types import Preflight
 
@@ -31,6 +31,7 @@ class Command:
     nice: int = 0
     #: It locks memory: the limit of locked memory is raised as far as this user may.
     locks: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)

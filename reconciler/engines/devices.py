@@ -103,4 +103,5 @@ def on_device(command: Command, spec: LaunchSpec) -> Command:
         cpus=command.cpus or spec.device.cpus,
         nice=command.nice or spec.device.nice,
         locks=command.locks or spec.load_mode is LoadMode.MLOCK,
+        limits=spec.limits,
     )

@@ -3,17 +3,20 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
 import structlog
 
+from reconciler.core.launch import Limits
 from reconciler.engines.base import Command
 from reconciler.host import adopt, listeners, oom
 from reconciler.host.errors import StartError
 from reconciler.host.exits import Exit, Exits, open_pidfd
 from reconciler.host.identity import Process, process_table
+from reconciler.host.limits import Groups
 from reconciler.host.logs import Logs
 from reconciler.host.spawn import child_environment, spawn
 from reconciler.host.stop import Ladder, StopReport
@@ -37,6 +40,7 @@ class Host:
         #: Where saved states of models lie; made when it is needed.
         self.states = state_dir / "states"
         self._exits = Exits()
+        self._groups = Groups(owner)
         self._hidden: frozenset[str] = frozenset()
 
     def hide(self, variables: Iterable[str]) -> None:
@@ -80,6 +84,7 @@ class Host:
         report = await Ladder(process, self._mark(launch_id), on_escalate, hurried).run(grace)
         if process is not None and process.pid in report.pids:
             await self._exits.wait(process)  # gone means reaped, too
+        await anyio.to_thread.run_sync(self._groups.sweep)
         return report
 
     def tree(self, process: Process | None, launch_id: str, *, thorough: bool = False) -> tuple[int, ...]:
@@ -94,9 +99,20 @@ class Host:
             for process, launch_id in launches
         }
 
-    def serving(self, process: Process, launch_id: str) -> None:
-        """Note that a launch serves: the kernel should end it later than one that is being loaded. Blocking."""
-        oom.prefer(self.tree(process, launch_id), oom.SERVING)
+    def serving(self, process: Process, launch_id: str, limits: Limits) -> None:
+        """Note that a launch serves: the kernel should end it later than one that is being loaded. Blocking.
+
+        What its own `limits` say of that rules.
+        """
+        oom.prefer(self.tree(process, launch_id), oom.score(limits, oom.SERVING))
+
+    def over_limit(self, launch_id: str) -> str:
+        """Return that the kernel ended processes of a launch for its own limit, in a sentence, or "". Blocking."""
+        return self._groups.over(launch_id)
+
+    def over(self) -> None:
+        """Note that nothing is left of some launch: what was made for it goes, too. Blocking."""
+        self._groups.sweep()
 
     def owns_port(self, process: Process, launch_id: str, port: int) -> listeners.PortProof:
         """Prove who answers on `port`. Blocking."""
@@ -104,7 +120,9 @@ class Host:
 
     def survivors(self, records: Iterable[adopt.Record]) -> tuple[adopt.Survivor, ...]:
         """Return which recorded launches still live and are provably ours. Blocking."""
-        return adopt.survivors(records, self.owner)
+        found = adopt.survivors(records, self.owner)
+        self._groups.sweep()  # of those that ended while nobody ruled
+        return found
 
     def unrecorded(self, known: Iterable[str]) -> tuple[str, ...]:
         """Return the launch ids of ours that live though no record knows them: the ledger was lost. Blocking."""
@@ -124,8 +142,11 @@ class Host:
         own = {name: value for name, value in os.environ.items() if name not in self._hidden}
         env = child_environment(own, command, self._mark(launch_id).variables())
         output = self._log_of(model, launch_id)
+        memory = command.limits.memory
         try:
-            process = spawn(command, env, output)
+            with self._groups.making if memory is not None else nullcontext():
+                group = None if memory is None else self._groups.make(launch_id, memory)
+                process = spawn(command, env, output, group)
             self.logs.note(output, f"pid {process.pid} port {port}")
         except StartError as error:
             self.logs.note(output, str(error))

@@ -8,9 +8,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from reconciler.core.launch import Limits
+
 #: Added to a process's badness, 0-1000. Raising it needs no right, nor does lowering it again down to where it was.
 LOADING: Final = 800
 SERVING: Final = 300
+
+
+def score(limits: Limits, otherwise: int) -> int:
+    """Return the preference that the manifest states for a model, or `otherwise`."""
+    return otherwise if limits.oom_score_adj is None else limits.oom_score_adj
 
 
 def prefer(pids: Iterable[int], score: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.engines.base import Command
-from reconciler.host import files, oom, placing
+from reconciler.host import files, limits, oom, placing
 from reconciler.host.errors import StartError
 from reconciler.host.identity import Process, read_stat
 
@@ -30,33 +30,49 @@ def child_environment(own: Mapping[str, str], command: Command, marks: Mapping[s
     return {**kept, **command.env, **marks}
 
 
-def spawn(command: Command, env: Mapping[str, str], output: int) -> Process:
+def spawn(command: Command, env: Mapping[str, str], output: int, group: Path | None = None) -> Process:
     """Start `command` with its output on the descriptor `output`. Blocking until the program really runs.
 
-    CPUs and niceness are the child's from its first instruction on. The caller must reap it by pid. Raises StartError.
+    CPUs, niceness and the control group (its folder) are the child's from its first instruction on. The caller must
+    reap it by pid. Raises StartError.
     """
     if not command.argv or not command.argv[0]:
         raise StartError("the command is empty: name the program to start")
     try:
-        popen = placing.within(command, lambda: _popen(command, env, output))
+        if group is not None:
+            _check_there(command, env)
+        argv = command.argv if group is None else limits.entering(command.argv, group)
+        popen = placing.within(command, lambda: _popen(argv, command.cwd, env, output))
     except (OSError, ValueError) as error:
         passing = isinstance(error, OSError) and error.errno in _PASSING
         raise StartError(_explain(command, env, error), passing=passing) from error
     # We reap by pid. Without a return code the object would try that as well, and warn, when it is collected.
     popen.returncode = 0
-    files.give_back(popen.pid)
+    if command.limits.nofile is None:
+        files.give_back(popen.pid)
     placing.after_start(popen.pid, command)
-    oom.prefer([popen.pid], oom.LOADING)
+    oom.prefer([popen.pid], oom.score(command.limits, oom.LOADING))
+    limits.after_start(popen.pid, command.limits)
     stat = read_stat(popen.pid)
     if stat is None:  # it cannot be reaped yet, so only a system without process information gets here
         raise StartError(f"pid {popen.pid} was started but cannot be read: is /proc mounted?")
     return Process(popen.pid, stat.started)
 
 
-def _popen(command: Command, env: Mapping[str, str], output: int) -> "subprocess.Popen[bytes]":
+def _check_there(command: Command, env: Mapping[str, str]) -> None:
+    """Raise what starting the program would raise; a shell in between would only say so in the log."""
+    program, cwd = command.argv[0], Path(command.cwd)
+    found = shutil.which(program, path=env.get("PATH", os.defpath)) if "/" not in program else cwd / program
+    if found is None or not Path(found).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    if Path(found).is_dir() or not os.access(found, os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
+
+
+def _popen(argv: tuple[str, ...], cwd: str, env: Mapping[str, str], output: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        command.argv,
-        cwd=command.cwd,
+        argv,
+        cwd=cwd,
         env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=output,

@@ -49,5 +49,11 @@ async def take_deaths(
 
 def _autopsy(host: Host, launch: Launch, starved: Starved) -> tuple[Failure, tuple[int, ...]]:
     """Return why it died, and which of its processes still live."""
-    failure = describe(launch.spec, launch.exit, host.logs, launch.model, DIED, starved=starved, ready=True)
-    return failure, host.tree(launch.process, launch.id, thorough=True)
+    limit = host.over_limit(launch.id)
+    failure = describe(
+        launch.spec, launch.exit, host.logs, launch.model, DIED, starved=starved, ready=True, limit=limit
+    )
+    rest = host.tree(launch.process, launch.id, thorough=True)
+    if not rest:
+        host.over()
+    return failure, rest

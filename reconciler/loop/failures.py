@@ -43,10 +43,12 @@ def describe(
     starved: Starved = lambda: None,
     ready: bool = False,
     kind: FailureKind | None = None,
+    limit: str = "",
 ) -> Failure:
     """Return what happened and why. Blocks: reads the end of the log.
 
-    `ready`: it had been ready. `kind` is given where the caller knows it better than its end tells.
+    `ready`: it had been ready. `kind` is given where the caller knows it better than its end tells. `limit` says that
+    the kernel ended it for a limit of its own, in a sentence.
     """
     tail = logs.tail(model, TAIL_LINES)
     parts = [what if ended is None else f"{what}: {ended}"]
@@ -62,6 +64,8 @@ def describe(
         kind = _kind(ended, said, starved=bool(short), ready=ready)
     if status in _BY_SIGKILL and short is not None:
         meaning = _SIGKILL_MEANS.get(kind, meaning)
+    if limit:
+        kind, meaning = FailureKind.OUT_OF_MEMORY, limit
     if meaning:
         meaning = excerpt(meaning, secrets)
         parts.append(meaning)

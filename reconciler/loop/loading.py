@@ -204,7 +204,7 @@ class Loader:
             if not await self.serve(launch, spec):
                 return await explained(self._hands, launch, spec, BEFORE_READY)
             await self._hands.record(launch)
-            await anyio.to_thread.run_sync(self._hands.host.serving, launch.process, launch.id)
+            await anyio.to_thread.run_sync(self._hands.host.serving, launch.process, launch.id, spec.limits)
             await self._hands.observer.measure(launch, self._hands.clock())
             launch.said = await anyio.to_thread.run_sync(self._heard, launch, spec) or launch.said
             if launch.committed_at_ready is None:  # one that was woken may have grown before it slept

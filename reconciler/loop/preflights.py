@@ -6,8 +6,10 @@ from pathlib import Path
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Preflight, Reason
+from reconciler.core.words import size
 from reconciler.engines import placement, registry
 from reconciler.excerpt import hide, secrets_of
+from reconciler.host import limits
 from reconciler.memory.fingerprint import SETTLED, fingerprint
 
 
@@ -21,11 +23,11 @@ def examine(spec: LaunchSpec, *, settled: bool = True) -> Preflight:
     engine = registry.get(spec.engine)
     result = engine.preflight(spec)
     machine = placement.machine_for(spec)
-    if result.reason is None and (problem := placement.why_not(spec, machine)):
+    if result.reason is None and (problem := placement.why_not(spec, machine) or limits.why_not(spec.limits)):
         result = replace(result, reason=Reason.NOT_STARTABLE, message=problem)
     limited = engine.takes_limit or (engine.torch is not False and machine.system == "Darwin")
     noted = placement.notes(spec, machine, _locked_bytes(spec, result), limited=limited)
-    notes = tuple(dict.fromkeys((*result.notes, *noted, *_stateless(spec))))
+    notes = tuple(dict.fromkeys((*result.notes, *noted, *_stateless(spec), *_too_little(spec, result))))
     now = time.time() if settled else time.time() + SETTLED
     # Of weights that cannot be started there is nothing to say: what runs must not be replaced by them.
     weights = _fingerprint(spec, engine.sources(spec), now) if result.reason is None else ""
@@ -56,6 +58,17 @@ def _stateless(spec: LaunchSpec) -> tuple[str, ...]:
     saver = registry.get(spec.engine).saver(spec) if spec.saves_state else None
     why = saver.refuses(spec) if saver is not None else None
     return (f"its state will not be kept (state.save): {why}",) if why else ()
+
+
+def _too_little(spec: LaunchSpec, found: Preflight) -> tuple[str, ...]:
+    """Say so where a model is to hold more than its limit allows."""
+    most, steady = spec.limits.memory, found.steady
+    if most is None or steady is None or steady <= most:
+        return ()
+    text = f"limits.memory ({size(most)}) is below the {size(steady)} it is estimated to hold"
+    return (
+        f"{text}: mapped weights are then read again and again, and for anything else the kernel ends it",
+    )
 
 
 def _locked_bytes(spec: LaunchSpec, found: Preflight) -> int | None:

@@ -89,8 +89,16 @@ async def explained(
     """
 
     def look() -> Failure:
-        starved = hands.observer.oom.starved
-        return describe(spec, launch.exit, hands.host.logs, launch.model, what, starved=starved, kind=kind)
+        return describe(
+            spec,
+            launch.exit,
+            hands.host.logs,
+            launch.model,
+            what,
+            starved=hands.observer.oom.starved,
+            kind=kind,
+            limit=hands.host.over_limit(launch.id),
+        )
 
     return await anyio.to_thread.run_sync(look)
 

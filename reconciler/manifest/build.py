@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from reconciler.core.launch import Batching, Device, LaunchSpec, LoraAdapter, Sleep, launch_digest
+from reconciler.core.launch import Batching, Device, LaunchSpec, Limits, LoraAdapter, Sleep, launch_digest
 from reconciler.core.memory import Watermarks
 from reconciler.core.types import Manifest, ModelSpec
 from reconciler.leases import QueueLimits
@@ -66,6 +66,13 @@ def build_launch(name: str, model: Model, directory: Path) -> LaunchSpec:
         batch=Batching(model.batch.max, model.batch.wait),
         saves_state=model.state.save is True,
         sleep=model.sleep,
+        limits=Limits(
+            memory=model.limits.memory,
+            oom_score_adj=model.limits.oom_score_adj,
+            nofile=model.limits.rlimits.nofile,
+            core=model.limits.rlimits.core,
+            address_space=model.limits.rlimits.address_space,
+        ),
     )
 
 

@@ -10,7 +10,14 @@ from pydantic import Field
 from reconciler.manifest import engine_fields as e
 from reconciler.manifest import fields as f
 from reconciler.manifest import gateway_fields as g
-from reconciler.manifest.engine_parts import AdapterPart, BatchPart, DevicePart, RestartPart, StatePart
+from reconciler.manifest.engine_parts import (
+    AdapterPart,
+    BatchPart,
+    DevicePart,
+    LimitsPart,
+    RestartPart,
+    StatePart,
+)
 from reconciler.manifest.gateway_part import Gateway
 from reconciler.manifest.machine_part import Machine
 from reconciler.manifest.parts import Part, written
@@ -162,6 +169,9 @@ class Shared(Part):
     queue: Queue = Field(default_factory=Queue, description="How requests wait for the model.")
     timeouts: Timeouts = Field(default_factory=Timeouts, description="Deadlines.")
     device: DevicePart = Field(default_factory=DevicePart, description="Where the model computes.")
+    limits: LimitsPart = Field(
+        default_factory=LimitsPart, description="What the model's processes may take at most."
+    )
     batch: BatchPart = Field(
         default_factory=BatchPart, description="How a Python worker puts small requests together."
     )

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Final
 
-from pydantic import Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from reconciler.core.launch import Sleep
 from reconciler.manifest import sizes
@@ -23,6 +23,9 @@ ENTRY_PATTERN: Final = r"^[A-Za-z_][\w]*(?:\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*$"
 #: A path on the model's own server, or an address on this machine.
 HOOK_PATTERN: Final = r"^(?:/[!-~]*|http://(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?/[!-~]*)$"
 _MOST_CPUS: Final = 4096
+#: Bytes of the smallest limit on memory, and what stands for no limit on a process.
+LEAST_MEMORY: Final = 1 << 20
+UNLIMITED: Final = -1
 _GPU: Final = re.compile(r"[A-Za-z0-9_:.\-]{1,64}")
 
 
@@ -75,6 +78,18 @@ _hook = matching(
 )
 
 
+def _most_memory(value: object) -> int | None:
+    if value == "none":
+        return None
+    if (most := size(value)) < LEAST_MEMORY:
+        raise refuse("size", "no program starts with so little", "write at least 1MiB, or none")
+    return most
+
+
+def _unlimited(value: object) -> int:
+    return UNLIMITED if value == "unlimited" else size(value)
+
+
 def _limit(value: object) -> int | None:
     return None if value == "none" else size(value)
 
@@ -125,17 +140,18 @@ Save = Annotated[
     schema(anyOf=[{"type": "boolean"}, {"type": "string", "pattern": HOOK_PATTERN}]),
 ]
 Hook = Annotated[str, PlainValidator(_hook), schema(type="string", pattern=HOOK_PATTERN)]
-SizeOrNone = Annotated[
-    int | None,
-    PlainValidator(_limit),
-    schema(
-        anyOf=[
-            {"const": "none"},
-            {"type": "integer", "minimum": 0, "maximum": sizes.SIZE_LIMIT},
-            {"type": "string", "pattern": sizes.SIZE_PATTERN},
-        ]
-    ),
-]
+_SIZES: Final = (
+    {"type": "integer", "minimum": 0, "maximum": sizes.SIZE_LIMIT},
+    {"type": "string", "pattern": sizes.SIZE_PATTERN},
+)
+SizeOrNone = Annotated[int | None, PlainValidator(_limit), schema(anyOf=[{"const": "none"}, *_SIZES])]
 SleepField = Annotated[Sleep, PlainValidator(choice(Sleep)), schema(enum=[s.value for s in Sleep])]
+MemoryOrNone = Annotated[
+    int | None,
+    PlainValidator(_most_memory),
+    schema(anyOf=[{"const": "none"}, *_SIZES]),
+]
+SizeOrUnlimited = Annotated[int, PlainValidator(_unlimited), schema(anyOf=[{"const": "unlimited"}, *_SIZES])]
+OomScore = Annotated[int, Field(ge=-1000, le=1000), BeforeValidator(digits)]
 Nice = Annotated[int, Field(ge=0, le=19)]
 Scale = Annotated[float, Field(ge=-100, le=100, strict=False)]

@@ -21,6 +21,36 @@ class DevicePart(Part):
     )
 
 
+class RlimitsPart(Part):
+    """Limits of each process of the model (`ulimit`)."""
+
+    nofile: f.Count | None = Field(
+        default=None, description="Files it may have open. Default: as reconcile was started."
+    )
+    core: e.SizeOrUnlimited | None = Field(
+        default=None, description="Bytes of a core dump, 0 for none, or `unlimited`."
+    )
+    address_space: e.SizeOrUnlimited | None = Field(
+        default=None, alias="as", description="Bytes of address space, or `unlimited`."
+    )
+
+
+class LimitsPart(Part):
+    """What the model may take at most. A change restarts it; what cannot be set here is refused. (Linux)"""
+
+    memory: e.MemoryOrNone = written(
+        "none",
+        description="Bytes that its processes may hold together, cached pages of mapped weights included, or `none`. "
+        "A control group of its own; who takes more is ended by the kernel.",
+    )
+    oom_score_adj: e.OomScore | None = Field(
+        default=None,
+        description="Whom the kernel ends first when memory runs out: -1000 (never this one) to 1000. Default: 800 "
+        "while it loads, 300 once it serves.",
+    )
+    rlimits: RlimitsPart = Field(default_factory=RlimitsPart, description="Limits of each of its processes.")
+
+
 class BatchPart(Part):
     """How a Python worker puts small requests together. A change restarts the model."""
 

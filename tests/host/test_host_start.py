@@ -13,6 +13,7 @@ import anyio.to_thread
 import pytest
 from structlog.testing import capture_logs
 
+from reconciler.core.launch import Limits
 from reconciler.engines.base import Command
 from reconciler.host import Process, StartError, alive, host, identify
 from reconciler.host.identity import read_environ
@@ -151,9 +152,9 @@ async def test_a_slow_start_does_not_hold_up_the_event_loop(
 ) -> None:
     loop_went_on = threading.Event()
 
-    def slow_spawn(command: Command, env: Mapping[str, str], output: int) -> Process:
+    def slow_spawn(command: Command, env: Mapping[str, str], output: int, group: Path | None) -> Process:
         assert loop_went_on.wait(5), "the event loop stood still during the start"
-        return spawn(command, env, output)
+        return spawn(command, env, output, group)
 
     monkeypatch.setattr(host, "spawn", slow_spawn)
     async with anyio.create_task_group() as group:
@@ -171,7 +172,7 @@ async def test_the_kernel_would_end_a_model_that_loads_before_one_that_serves_an
 ) -> None:
     launched = await bench.shell("FAKE & sleep 30")
     assert scores([launched.process.pid]) == {800}
-    await anyio.to_thread.run_sync(bench.host.serving, launched.process, launched.launch_id)
+    await anyio.to_thread.run_sync(bench.host.serving, launched.process, launched.launch_id, Limits())
     pids = bench.host.tree(launched.process, launched.launch_id)
     assert len(pids) > 1
     assert scores(pids) == {300}

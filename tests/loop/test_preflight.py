@@ -3,11 +3,15 @@
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from reconciler.core.launch import LaunchSpec
-from reconciler.host import Ports
+from reconciler.core.launch import LaunchSpec, Limits
+from reconciler.core.types import Preflight, Reason
+from reconciler.engines import registry
+from reconciler.host import Ports, limits
 from reconciler.loop.startable import preflight
 from support import free_port
 
@@ -46,3 +50,23 @@ def test_without_a_free_port_in_the_range_nobody_goes(owners: dict[int, str], re
         # What one of ours holds comes free when it makes room.
         assert preflight(spec(), {port: "n"}, Ports(port, port)).reason is None
     assert preflight(spec(), owners, Ports(port, port)).reason is None
+
+
+def test_a_limit_that_cannot_be_set_is_told_before_anybody_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited = replace(spec(), limits=Limits(memory=64 << 20))
+    monkeypatch.setattr(limits, "place", lambda root: "nobody may")
+    found = preflight(limited, {}, Ports(18100, 18199))
+    assert (found.reason, found.message) == (
+        Reason.NOT_STARTABLE,
+        "limits.memory cannot be set here: nobody may",
+    )
+
+
+def test_a_limit_below_the_size_is_worth_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "place", lambda root: limits.Place(tmp_path, 1))
+    engine = type(registry.get("command"))
+    monkeypatch.setattr(engine, "preflight", lambda self, spec: Preflight(spec.model, steady=2 << 20))
+    for most, noted in ((1, True), (2, False)):
+        found = preflight(replace(spec(), limits=Limits(memory=most << 20)), {}, Ports(18100, 18199))
+        assert found.reason is None
+        assert any("limits.memory (1 MiB) is below the 2 MiB" in n for n in found.notes) == noted
