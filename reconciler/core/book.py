@@ -7,6 +7,7 @@ from typing import Final
 from reconciler.core import crashes
 from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import Estimate, Memory, Said
+from reconciler.core.starved import raised, until
 from reconciler.core.types import Instance, LedgerEntry, Manifest, ModelSpec, Preflight
 from reconciler.core.words import times
 
@@ -230,14 +231,7 @@ def failed(
     """
     failures = entry.failures + 1
     due = now + crashes.wait(kind, failures)
-    return _raised(replace(entry, failures=failures, retry_at=due, last_error=error, kind=kind), had, now)
-
-
-def _raised(entry: LedgerEntry, had: int, now: float) -> LedgerEntry:
-    more = crashes.more(entry.kind, had) if entry.kind is not None else 0
-    if more <= entry.raised:
-        return entry
-    return replace(entry, raised=more, raised_until=now + crashes.RAISE_SECONDS)
+    return raised(replace(entry, failures=failures, retry_at=due, last_error=error, kind=kind), had, now)
 
 
 def resumed(entry: LedgerEntry, now: float) -> LedgerEntry:
@@ -248,18 +242,7 @@ def resumed(entry: LedgerEntry, now: float) -> LedgerEntry:
     if entry.retry_at is not None and entry.failures > 0:
         longest = now + crashes.wait(entry.kind or FailureKind.CRASHED, entry.failures)
         entry = replace(entry, retry_at=min(entry.retry_at, longest))
-    if entry.raised > 0:
-        until = now + crashes.RAISE_SECONDS
-        ends = until if entry.raised_until is None else min(entry.raised_until, until)
-        entry = replace(entry, raised_until=ends)
-    return entry
-
-
-def eased(entry: LedgerEntry, now: float) -> LedgerEntry:
-    """Return the entry without the charge that was raised for want of memory, once that is long ago."""
-    if entry.raised_until is None or entry.raised_until > now:
-        return entry
-    return replace(entry, raised=0, raised_until=None)
+    return until(entry, now)
 
 
 def crashed(
@@ -278,7 +261,7 @@ def crashed(
     """
     if ran_seconds >= STABLE_SECONDS:
         calm = replace(entry, failures=0, retry_at=None, last_error=error, kind=kind)
-        return _raised(calm, had, now)
+        return raised(calm, had, now)
     return failed(replace(entry, failures=0) if answered >= STABLE_ANSWERS else entry, error, now, kind, had)
 
 

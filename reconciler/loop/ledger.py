@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from reconciler.core import book
+from reconciler.core.starved import eased
 from reconciler.core.types import Instance, LedgerEntry
 from reconciler.loop.keeper import Keeper
 from reconciler.store import AsyncStore
@@ -44,7 +45,7 @@ class Ledger:
         `answered` tells how many requests a model has answered since it was opened.
         """
         for key, entry in self._entries.items():
-            self._entries[key] = book.eased(entry, now)
+            self._entries[key] = eased(entry, now)
         for instance in instances:
             # One that is suspected may have been for as long as it runs: that it runs is no proof.
             if instance.broken or instance.hung or instance.suspect:

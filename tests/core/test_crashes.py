@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.core import book, crashes
+from reconciler.core import book, crashes, starved
 from reconciler.core.crashes import Ending, FailureKind, kind_of
 from reconciler.core.plan import plan
 from reconciler.core.types import LedgerEntry, Preflight, Reason, Residency
@@ -115,9 +115,9 @@ def test_what_ran_out_of_memory_is_charged_more_for_an_hour(kind: FailureKind) -
     # With more it failed again: that was too little, too.
     entry = book.failed(entry, "no", NOW + 60, kind, 4000 * MIB)
     assert book.size(spec, None, entry) == 4400 * MIB
-    assert book.eased(entry, NOW + 60 + crashes.RAISE_SECONDS - 1) == entry
-    eased = book.eased(entry, NOW + 60 + crashes.RAISE_SECONDS)
-    assert book.size(spec, None, eased) == 100 * MIB
+    assert starved.eased(entry, NOW + 60 + crashes.RAISE_SECONDS - 1) == entry
+    calm = starved.eased(entry, NOW + 60 + crashes.RAISE_SECONDS)
+    assert book.size(spec, None, calm) == 100 * MIB
     assert book.forgotten(entry).raised == 0
     assert book.begun(replace(entry, weights="w1"), "", "w2").raised == 0
 
