@@ -59,8 +59,13 @@ class Logs:
         return _head(path), _old(path), path
 
     def open(self, model: str) -> int:
-        """Return a descriptor that appends to the model's file (0600). The caller closes it. Raises OSError."""
+        """Return a descriptor that appends to the model's file (0600). The caller closes it. Raises OSError.
+
+        What the last launch wrote in its last moments is rotated first: the file's head is the next one's from now on.
+        """
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(OSError):  # a full disk: whether a process can be started is not the log's to say
+            self.trim(model)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(self.path(model), flags, 0o600)
 
@@ -81,7 +86,19 @@ class Logs:
 
         The process keeps its descriptor and goes on at the start of the emptied file. Raises OSError.
         """
-        path = self.path(model)
+        return self._trim(self.path(model))
+
+    def trim_all(self) -> None:
+        """Rotate whatever has grown past its share, also files of models that have ended: they may have ended flooding.
+
+        A file that cannot be rotated now, as on a full disk, is left for the next time.
+        """
+        if self._dir.is_dir():
+            for path in sorted(self._dir.glob("*.log")):
+                with suppress(OSError):
+                    self._trim(path)
+
+    def _trim(self, path: Path) -> bool:
         try:
             if path.stat().st_size <= self._limit:
                 return False

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -243,9 +242,7 @@ class Observer:
         with self._lock:
             self._measure(live, now)
             memory = _named(self._machine.read(now), live)
-        for model in sorted({x.model for x in live}):
-            with suppress(OSError):  # a disk that is full, or takes nothing: the next look tries it again
-                self._host.logs.trim(model)
+        self._host.logs.trim_all()
         return memory, {s.model: self._check(s, live, ports, now) for s in due}
 
     def _check(self, spec: LaunchSpec, live: list[Launch], ports: Ports, now: float) -> Checked:

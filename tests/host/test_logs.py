@@ -46,6 +46,21 @@ async def test_a_burst_of_60_mb_before_a_crash(bench: Bench) -> None:
     assert not logs.trim("m")
 
 
+def test_what_a_launch_wrote_before_it_died_is_rotated_without_it(tmp_path: Path) -> None:
+    """At the next look, or else when the next launch begins, which then has a head of its own."""
+    logs = Logs(tmp_path, 4 * HEAD_BYTES)
+    for begin_next in (logs.trim_all, lambda: os.close(logs.open("m"))):
+        write(logs, "m", b"dies flooding\n" + b"x" * 99 + b"\n" * 400_000, "first")
+        begin_next()
+        assert logs.path("m").stat().st_size == 0
+        assert on_disk(tmp_path) <= 4 * HEAD_BYTES
+        assert "dies flooding" in logs.files("m")[0].read_text()
+        write(logs, "m", b"the next\n", "second")
+        assert logs.tail("m", 1) == ["the next"]
+        assert "dies flooding" in logs.files("m")[0].read_text(), "still that of the launch that flooded"
+        logs.path("m").unlink()
+
+
 @pytest.mark.anyio
 async def test_a_process_writes_on_after_its_file_was_emptied(bench: Bench) -> None:
     script = 'i=0; while :; do echo "line $i"; i=$((i+1)); done'
