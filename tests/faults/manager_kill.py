@@ -22,6 +22,9 @@ _SEEN: Final = {
     "going-to-sleep": ("The process, which is half asleep, is ended.", "cold"),
     "asleep": ("The model sleeps on, and wakes for the next request.", "asleep"),
     "waking": ("The request's connection breaks; the half-awake process is ended.", "cold"),
+    "settling": ("The model has gone; the next manager counts the memory anew.", "cold"),
+    "leased": ("The model is kept; renewing the lease is 404 `lease_not_found`.", "ready"),
+    "replacing": ("The stream breaks; the process with the old settings is ended.", "cold"),
 }
 
 
@@ -33,6 +36,9 @@ def _killed(state: str) -> Callable[[Rig], None]:
         die_and_start(rig)
         rig.let_go(model)
         rig.wait_model(model, state=after)
+        if state == "leased":
+            renewed = rig.client.put(f"/api/v1/leases/{rig.lease}", json={"for": "1h"})
+            assert (renewed.status_code, renewed.json()["error"]["code"]) == (404, "lease_not_found")
         rig.asks(model).answered()
 
     return run

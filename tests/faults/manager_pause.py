@@ -27,6 +27,9 @@ _SEEN: Final = {
     "going-to-sleep": ("The model falls asleep.", "asleep"),
     "asleep": ("The model sleeps on.", "asleep"),
     "waking": ("The model wakes, and the request is answered.", "ready asleep"),
+    "settling": ("The model has gone.", "cold"),
+    "leased": ("The lease goes on.", "ready"),
+    "replacing": ("The stream goes on to its end; then the process with the old settings goes.", "cold"),
 }
 #: Seconds it is stopped: for a moment, and for longer than a turn of the loop may come late.
 MOMENT: Final = 0.3
@@ -45,6 +48,9 @@ def _paused(state: str, seconds: float, *, models: bool) -> Callable[[Rig], None
             one.answered()
         rig.wait_calm()
         rig.wait_model(model, state=after[-1])
+        if state == "leased":
+            assert rig.model(model)["leases"] == 1
+            assert rig.client.delete(f"/api/v1/leases/{rig.lease}").is_success
 
     return run
 
@@ -68,8 +74,6 @@ def _past_deadline(state: str) -> Callable[[Rig], None]:
         for one in rig.asked:
             one.answered()
         rig.wait_model(model, state=after)
-        rig.use()
-        wait_for(lambda: rig.status()["manifest"]["generation"] > generation + 1, SOON, "the old deadlines")
 
     return run
 

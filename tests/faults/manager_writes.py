@@ -39,6 +39,11 @@ def _evict(rig: Rig) -> Callable[[], object]:
     return lambda: rig.evict("chat")
 
 
+def _kill(rig: Rig) -> Callable[[], object]:
+    rig.loaded("deaf")
+    return lambda: rig.evict("deaf")
+
+
 def _sleep(rig: Rig) -> Callable[[], object]:
     """Have its request held, so that it cannot go to sleep before the wound is armed."""
     rig.hold("naps")
@@ -109,6 +114,17 @@ STORIES: Final = (
             ("add_eviction", 1, "the eviction's record", "cold", "cold"),
         ),
         "The model goes, as it was asked to, unless that was not even begun; it loads for the next request.",
+    ),
+    Story(
+        "killing",
+        _kill,
+        "deaf",
+        (
+            ("SIGTERM", 2, "the second SIGTERM to a deaf model", "cold", "cold"),
+            ("SIGKILL", 1, "SIGKILL to a deaf model", "cold", "cold"),
+            ("drop_launch", 1, "the end of its record", "cold", "cold"),
+        ),
+        "The model goes, as it was asked to; no other waits for that.",
     ),
     Story(
         "falling-asleep",

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from faults.clients import Asked
 from faults.nursery import Forked, Nursery
 from faults.wounds import Wound
+from hog import Hog
 from manager import SOON, process_state, running
 from scripted import ScriptedManager
 from support import FAKE, free_port, healthy, wait_for
@@ -41,6 +42,10 @@ class Rig(ScriptedManager):
         #: Files that hold models back: see `hold` and `let_go`.
         self.gates = self.root / "gates"
         self.gates.mkdir(parents=True, exist_ok=True)
+        #: Programs that took the memory of a model that has gone, so that it is not seen to be back.
+        self.hogs: list[Hog] = []
+        #: The lease that a batch job was given.
+        self.lease = ""
         #: Where in the log the current cell begins, in characters.
         self.cell_began = 0
         self._armed_at = 0.0
@@ -52,7 +57,9 @@ class Rig(ScriptedManager):
         self._hold(model).touch()
 
     def let_go(self, model: str) -> None:
-        """Let `model` answer; it may also become ready now, if its load was held."""
+        """Let `model` answer, and become ready if its load was held; what took its memory gives it back."""
+        while self.hogs:
+            self.hogs.pop().__exit__(None, None, None)
         self._hold(model).unlink(missing_ok=True)
         self._gate(model).touch()
 
@@ -65,9 +72,9 @@ class Rig(ScriptedManager):
     def standard(self) -> dict[str, dict[str, object]]:
         """Return the models of the standard manifest, all of which fit together."""
 
-        def held(model: str, *options: str, **keys: Any) -> dict[str, object]:
+        def held(model: str, *options: str, size: int = 50, **keys: Any) -> dict[str, object]:
             words = ("--stream", "20", "--delay", "0.01", "--hold", str(self._hold(model)), *options)
-            return self.scripted(model, *words, **({"timeouts": DEADLINES} | keys))
+            return self.scripted(model, *words, size=size, **({"timeouts": DEADLINES} | keys))
 
         state = {"save": "/save", "load": "/load", "timeout": "15s"}
         naps = self.sleepy("naps", "--hold", str(self._hold("naps")), hold=60, timeouts=DEADLINES)
@@ -76,13 +83,16 @@ class Rig(ScriptedManager):
             "chat": held("chat"),
             "slow": held("slow", "--load-until", str(self._gate("slow"))),
             "deaf": held("deaf", "--ignore-term", timeouts={**DEADLINES, "stop": "1s"}),
+            "big": held(
+                "big", "--rss-mib", "200", "--ignore-term", size=260, timeouts={**DEADLINES, "stop": "1s"}
+            ),
             "saves": held("saves", state=state),
             "naps": naps | {"idle_ttl": "0.1s"},
         }
 
     def use(self, models: dict[str, dict[str, object]] | None = None, memory: int = 2000) -> None:
         """Save a manifest of these models, or of the standard ones."""
-        self.write(models if models is not None else self.standard(), memory=memory)
+        self.write(models if models is not None else self.standard(), memory=memory, prewarm="off")
 
     # -- the manager ----------------------------------------------------------------------------------------------
 
@@ -176,8 +186,15 @@ class Rig(ScriptedManager):
 
     def rest(self) -> None:
         """End a cell: open what waits, and unload what it loaded."""
+        self.let_go("pin")
         for gate in self.gates.iterdir():
             gate.unlink()
+        if self.file.read_text() != self.text(self.standard(), memory=2000, prewarm="off"):
+            generation = self.status()["manifest"]["generation"]
+            self.use()
+            wait_for(
+                lambda: self.status()["manifest"]["generation"] > generation, SOON, "the standard manifest"
+            )
         for model in self.wait_calm()["models"]:
             if model["name"] != "pin" and model["pid"] is not None:
                 self.evict(model["name"])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from faults.rig import Rig
+from hog import Hog
 from manager import SOON
 from support import wait_for
 
@@ -117,6 +118,40 @@ def waking(rig: Rig) -> str:
     return "naps"
 
 
+def settling(rig: Rig) -> str:
+    """A model has gone, and its memory is not seen to be back: another program has taken it meanwhile; for 10 s."""
+    rig.loaded("big")
+    rig.evict("big")
+    rig.doing("stopping", "big")  # it is deaf, so that there is time
+    hog = Hog()
+    rig.hogs.append(hog)
+    hog.hold(600)
+    rig.doing("settling", "big")
+    return "big"
+
+
+def leased(rig: Rig) -> str:
+    """A batch job has a lease of a model."""
+    rig.loaded("chat")
+    asked = {"model": "chat", "owner": "batch", "for": "1h", "wait": True}
+    answer = rig.client.post("/api/v1/leases", json=asked).json()
+    assert answer["state"] == "held"
+    rig.lease = answer["id"]
+    return "chat"
+
+
+def replacing(rig: Rig) -> str:
+    """A model's settings were edited, and its last stream ends before its process goes."""
+    streaming(rig)
+    rig.witnesses.pop("chat")
+    models = rig.standard()
+    command = models["chat"]["command"]
+    assert isinstance(command, list)
+    rig.use(models | {"chat": models["chat"] | {"command": [*command, "--edited"]}})
+    rig.doing("draining", "chat")
+    return "chat"
+
+
 def said(rig: Rig, model: str, words: str) -> int:
     """Return how often the server of a model has written `words` into its log."""
     log = rig.state_dir / "logs" / f"{model}.log"
@@ -136,4 +171,7 @@ STATES: Final[dict[str, Callable[[Rig], str]]] = {
     "going-to-sleep": going_to_sleep,
     "asleep": asleep,
     "waking": waking,
+    "settling": settling,
+    "leased": leased,
+    "replacing": replacing,
 }
