@@ -4,7 +4,7 @@ from reconciler.host.adopt import Record, Survivor
 from reconciler.host.errors import HostError, PortsExhausted, StartError, StateLocked, StopError
 from reconciler.host.exits import Exit
 from reconciler.host.host import LOG_CAP, Host
-from reconciler.host.identity import Process, alive, identify
+from reconciler.host.identity import Process, alive, ending, identify
 from reconciler.host.listeners import Listener, PortOwner, PortProof, listeners
 from reconciler.host.lock import StateLock, holder_of
 from reconciler.host.logs import Logs
@@ -31,6 +31,7 @@ __all__ = [
     "StopReport",
     "Survivor",
     "alive",
+    "ending",
     "holder_of",
     "identify",
     "is_free",

@@ -1,5 +1,6 @@
 """What is said about leases: bounds, admission, addresses, refusals. Values only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,6 +48,8 @@ class Endpoint:
     authorization: str | None = field(default=None, repr=False)
     #: Set when its process has ended; None = nobody watches it.
     exited: anyio.Event | None = field(default=None, repr=False, compare=False)
+    #: Return whether a process of its server is just ending, which shows sooner than `exited`; None = nobody can tell.
+    ending: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

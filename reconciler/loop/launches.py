@@ -8,7 +8,7 @@ import anyio
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Said
 from reconciler.core.types import Instance
-from reconciler.host import Exit, Process
+from reconciler.host import Exit, Process, ending
 from reconciler.memory.fingerprint import Marks
 from reconciler.memory.probe import Held
 from reconciler.store.records import LaunchRecord
@@ -110,6 +110,10 @@ class Launch:
     @property
     def base_url(self) -> str:
         return f"http://{self.host}:{self.port}"
+
+    def is_ending(self) -> bool:
+        """Return whether one of its processes is just ending; see `host.ending`. Takes microseconds."""
+        return any(ending(pid) for pid in {self.process.pid, *self.pids})
 
 
 class Launches:

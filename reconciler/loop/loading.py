@@ -242,7 +242,9 @@ class Loader:
         key = launch.key = await anyio.to_thread.run_sync(engine.api_key, spec)
         authorization = None if key is None else api_key.bearer(key)
         name = engine.upstream_model(spec)
-        endpoint = Endpoint(launch.model, launch.base_url, name, authorization, launch.exited)
+        endpoint = Endpoint(
+            launch.model, launch.base_url, name, authorization, launch.exited, launch.is_ending
+        )
         if launch.exit is not None:
             return False
         launch.ready = True

@@ -5,10 +5,14 @@ import time
 from collections.abc import Iterator
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from gateway_rig import receive_all, request, rig, scripted
+from reconciler.host import ending
+from reconciler.host.identity import LINUX
 from reconciler.leases import Endpoint
+from slow_ending import slow_ending
 from support import wait_for_async
 
 pytestmark = pytest.mark.anyio
@@ -78,6 +82,27 @@ async def test_a_model_that_goes_before_anything_was_sent_is_waited_for(path: st
             await (await engine.next()).write(OK)
             assert (await receive_all(stream)).startswith(b"HTTP/1.1 200 ")
         await r.idle()
+
+
+@pytest.mark.skipif(not LINUX, reason="only Linux tells that a process is ending")
+@PATHS
+async def test_nothing_is_sent_to_a_process_that_is_ending(path: str) -> None:
+    """It was killed, and the system has not come to close its port: connections are taken, and reset later."""
+    with slow_ending() as server:
+        async with rig() as r, scripted() as engine:
+            address, pid = f"http://127.0.0.1:{server.port}", server.process.pid
+            r.book.open(Endpoint("chat", address, ending=lambda: ending(pid)), time.monotonic())
+            await anyio.to_thread.run_sync(server.kill)
+            async with await r.raw(request(b'{"model":"chat"}', "Connection: close", path=path)) as stream:
+                await wait_for_async(lambda: bool(r.wakes), 2, "the loop to be asked to look")
+                r.book.close("chat")
+                await wait_for_async(
+                    lambda: [d.waiting for d in r.book.demands()] == [1], 2, "it to wait in line"
+                )
+                r.open(engine.port)
+                await (await engine.next()).write(OK)
+                assert (await receive_all(stream)).startswith(b"HTTP/1.1 200 ")
+            await r.idle()
 
 
 async def test_a_request_that_was_sent_is_not_sent_again() -> None:

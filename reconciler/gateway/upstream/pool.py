@@ -119,7 +119,11 @@ class UpstreamPool:
         return None
 
     async def connect(self, endpoint: Endpoint) -> Connection:
-        """Open a connection, trying all addresses of the host's name; raise `UpstreamError` if none answers."""
+        """Open a connection, trying all addresses of the host's name; raise `UpstreamError` if none answers.
+
+        The system still takes connections for a process that is ending, until it comes to close the port, and resets
+        them then: nothing is sent over one that was opened to such a process.
+        """
         self._drop_idle(endpoint.model)
         host, port, _ = address_of(endpoint.base_url)
         made, error = None, None
@@ -130,6 +134,9 @@ class UpstreamPool:
             kind = UpstreamError if error is None else UnreachableError
             raise kind(f"{host} port {port}: {what}") from error
         self._open.setdefault(endpoint.model, {})[made] = None
+        if endpoint.ending is not None and endpoint.ending():
+            made.abort()
+            raise UnreachableError(f"{host} port {port}: its process is ending")
         return made
 
     async def _connect(self, model: str, host: str, port: int) -> tuple[Connection | None, OSError | None]:
