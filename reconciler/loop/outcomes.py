@@ -58,7 +58,7 @@ class Outcomes:
         if wait <= 0:
             return
         self._book.wish_over(step.model)
-        text = f"model {step.model!r} could not be loaded: {failure.text}"
+        text = f"model {step.model!r} could not be loaded ({failure.kind}): {failure.text}"
         text += f"; what helps: {crashes.remedy(failure.kind, step.model)}"
         again = None if book.gave_up(entry) else wait
         self._book.refuse(step.model, Refusal(502, "load_failed", text, retry_after=again))

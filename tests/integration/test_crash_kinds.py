@@ -25,6 +25,7 @@ def test_what_no_repetition_mends_is_given_up_at_once_and_kept_so(manager: Manag
     manager.start()
     first = manager.ask("bad")
     assert (first.status_code, first.json()["error"]["code"]) == (502, "load_failed")
+    assert "could not be loaded (BadArgument): " in first.json()["error"]["message"]
     assert "what helps: correct its settings, or update the engine" in first.json()["error"]["message"]
     assert "retry-after" not in first.headers
     assert first.headers["x-should-retry"] == "false"
