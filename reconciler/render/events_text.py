@@ -19,6 +19,10 @@ _COLOURS: Final = {
     "load-failed": "red",
     "wake-failed": "red",
     "crashed": "red",
+    "suspected": "yellow",
+    "cleared": "green",
+    "hung": "red",
+    "safe-mode": "red",
     "evicted-then-wanted": "red",
     "state-lost": "red",
 }
