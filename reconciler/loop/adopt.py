@@ -102,14 +102,19 @@ async def _sort(
 async def _end_unrecorded(host: Host, known: list[str], journal: Journal) -> None:
     """End what bears our mark and is in no record: the ledger was lost, and nobody knows what it is.
 
-    Were it left, it would hold memory that no account shows.
+    Were it left, it would hold memory that no account shows. All at once: until that is done nobody is served.
     """
-    for launch_id in await anyio.to_thread.run_sync(host.unrecorded, known):
+
+    async def end(launch_id: str) -> None:
         await journal.unknown_leftover(launch_id)
         try:
             await host.stop(None, launch_id, grace=GRACE_SECONDS)
         except StopError as error:
             log.error("could not stop", launch=launch_id, pids=error.pids, error=str(error))
+
+    async with anyio.create_task_group() as tasks:
+        for launch_id in await anyio.to_thread.run_sync(host.unrecorded, known):
+            tasks.start_soon(end, launch_id)
 
 
 def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -> Launch:

@@ -46,6 +46,9 @@ class Host:
 
     def __init__(self, *models: str) -> None:
         self.stopped: list[str] = []
+        #: Launches that no record knows.
+        self.unknown: tuple[str, ...] = ()
+        self.all_told = anyio.Event()
         self.specs = {model: LaunchSpec(model, "fake") for model in models}
         self.records = [
             LaunchRecord(f"id-{m}", m, launch_digest(spec), 10 + at, 1, 9000 + at, boot_id(), ready=True)
@@ -59,10 +62,14 @@ class Host:
         return PortProof(PortOwner.OURS, port)
 
     def unrecorded(self, known: list[str]) -> tuple[str, ...]:
-        return ()
+        return self.unknown
 
-    async def stop(self, process: Process, launch: str, grace: float) -> None:
+    async def stop(self, process: Process | None, launch: str, grace: float) -> None:
         self.stopped.append(launch)
+        if len(self.stopped) >= len(self.unknown):
+            self.all_told.set()
+        if launch in self.unknown:  # each of them is deaf until all were told
+            await self.all_told.wait()
 
 
 @pytest.fixture
@@ -81,6 +88,9 @@ class Told:
 
     async def adopted(self, launch: Launch, *, late: bool = False) -> None:
         self.said.append((launch.model, "late" if late else "adopted"))
+
+    async def unknown_leftover(self, launch_id: str) -> None:
+        self.said.append((launch_id, "unknown"))
 
     async def leftover(self, model: str, pids: tuple[int, ...], why: str) -> None:
         self.said.append((model, why))
@@ -143,6 +153,13 @@ async def test_one_that_says_no_is_left_to_the_plan(engine: Engine) -> None:
     engine.says = Probe(Readiness.LOADING, "its port is not open yet")
     found = await adopted(Host("a", "b"))
     assert [(x.model, x.ready, x.broken) for x in found] == [("a", False, True), ("b", False, True)]
+
+
+async def test_what_no_record_knows_is_ended_side_by_side(engine: Engine) -> None:
+    host = Host("well")
+    host.unknown = ("x", "y", "z")
+    assert [x.model for x in await adopted(host)] == ["well"]
+    assert sorted(host.stopped) == ["x", "y", "z"]
 
 
 @pytest.mark.parametrize(
