@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from reconciler.core import machine
+from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Load, ModelSpec, Reason
 from reconciler.engines import registry
@@ -57,12 +58,15 @@ class Desk:
         self.book = LeaseBook(lambda: None)
         self.book.configure({"m": QueueLimits()})
         self.launch = Launch("id", "m", "d", SPEC, Process(1, 1), 9, 0.0)
+        #: That the kernel ended it for a limit of its own.
+        self.limit = ""
         self.hands = SimpleNamespace(
             clock=anyio.current_time,
             host=SimpleNamespace(
                 logs=SimpleNamespace(tail=lambda model, lines: self.lines),
                 owns_port=self.owns_port,
-                serving=lambda process, launch: None,
+                serving=lambda process, launch, limits: None,
+                over_limit=lambda launch: self.limit,
             ),
             observer=SimpleNamespace(
                 measure=nothing, ready=nothing, oom=SimpleNamespace(starved=lambda: False)
@@ -111,6 +115,14 @@ async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
     made = Desk(engine)
     yield made
     await made.loader.aclose()
+
+
+async def test_one_that_its_own_limit_ended_is_told_as_that(desk: Desk) -> None:
+    desk.limit = "the kernel ended it: it took more than limits.memory (60 MiB) allows"
+    desk.engine.probes = [LOADING, FAILED]
+    with pytest.raises(LoadError, match=r"it took more than limits\.memory \(60 MiB\) allows") as caught:
+        await desk.wait()
+    assert caught.value.kind is FailureKind.OUT_OF_MEMORY
 
 
 async def test_a_server_that_says_it_has_failed_is_explained_by_its_log(desk: Desk) -> None:

@@ -56,8 +56,8 @@ class Desk(Sleeper):
     async def wake(self, server: Server) -> None:
         """Do nothing: that is the lie."""
 
-    async def _record(self, launch: Launch, *, half: bool = False) -> bool:
-        self.done.append("half" if half else "asleep" if launch.asleep else "awake")
+    async def _record(self, launch: Launch, stage: str = "") -> bool:
+        self.done.append(stage or ("asleep" if launch.asleep else "awake"))
         return self.writes
 
     async def _available(self) -> int:
@@ -95,13 +95,13 @@ async def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
 async def test_that_it_goes_to_sleep_is_on_record_before_it_is_asked(desk: Desk) -> None:
     desk.may_sleep.set()
     assert isinstance(await desk.sleeping.sleep(desk.launch), Exited)
-    assert desk.done == ["half", "sleep", "asleep"]
+    assert desk.done == ["sleeping", "sleep", "asleep"]
 
 
 async def test_one_whose_sleep_cannot_be_recorded_is_stopped_instead(desk: Desk) -> None:
     desk.writes = False
     assert await desk.sleeping.sleep(desk.launch) is None
-    assert (desk.done, desk.sleepless) == (["half"], False)
+    assert (desk.done, desk.sleepless) == (["sleeping"], False)
 
 
 async def test_a_sleep_is_given_up_at_once_and_not_held_against_the_model(desk: Desk) -> None:
