@@ -6,6 +6,7 @@ over at its next turn; until then nothing is changed but the requests that a pro
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import anyio
@@ -22,6 +23,7 @@ from reconciler.loop import careful
 from reconciler.loop.hands import Hands
 from reconciler.loop.journal import Journal
 from reconciler.loop.launches import Launch
+from reconciler.loop.scarce import Looking
 from reconciler.loop.suspicion import Cause, Suspicion, Use, Vitals
 from reconciler.loop.vitals import Ask, VitalSigns
 from reconciler.manifest.applied import Applied, RequestLimits
@@ -133,10 +135,11 @@ class Liveness:
 
     async def run(self) -> None:
         """Look, over and over."""
+        life = Looking("the life of the models")
         async with anyio.create_task_group() as tasks:
             while True:
                 await anyio.sleep(PACE)
-                await self._look(tasks)
+                await life.attempt(partial(self._look, tasks), None)
 
     async def _look(self, tasks: anyio.abc.TaskGroup) -> None:
         late = self._count()

@@ -50,6 +50,7 @@ from reconciler.loop.outlook import Outlook
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import once_ready, refusals
 from reconciler.loop.safe_mode import SafeMode
+from reconciler.loop.scarce import Looking
 from reconciler.loop.slot import Slot
 from reconciler.loop.states import States
 from reconciler.manifest import Applied, ManifestError
@@ -230,8 +231,10 @@ class Loop:
                 self._tasks.start_soon(self._jobs.run)
                 self._tasks.start_soon(self._liveness.run)
                 self._tasks.start_soon(self._history.run)
+                machine_around = Looking("the machine")
                 while not self._halted:
-                    until = await self._turn()
+                    later = self._clock() + BLOCKED_TICK
+                    until: float | None = await machine_around.attempt(self._turn, later)
                     if not self._halted:
                         await self._sleep(until)
                 if not self._options.once or self._stopping:

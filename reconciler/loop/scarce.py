@@ -1,0 +1,56 @@
+"""Neither a file nor a thread is to be had: what the loop wanted to look at stays unknown, and nothing is done."""
+
+import errno
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import structlog
+
+T = TypeVar("T")
+
+#: The system, or our limits, give no more for now: another time they will.
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+_NO_THREAD: Final = "can't start new thread"
+
+log = structlog.get_logger("reconciler.loop")
+
+
+def scarcity(error: BaseException) -> str:
+    """Return what the system has no more of, for people; "" if the error says anything else."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [scarcity(one) for one in error.exceptions]
+        return found[0] if all(found) else ""
+    if isinstance(error, OSError) and error.errno in _PASSING:
+        return error.strerror or str(error)
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return "no thread can be started: the limit of processes (ulimit -u, pids.max) is reached"
+    return ""
+
+
+class Looking:
+    """Has something looked at over and over, and outlives that the system gives nothing to look with."""
+
+    def __init__(self, what: str) -> None:
+        #: For people: what is looked at.
+        self._what = what
+        self._short = False
+
+    async def attempt(self, look: Callable[[], Awaitable[T]], instead: T) -> T:
+        """Return what `look` returns, or `instead` while there is nothing to look with. Anything else is raised.
+
+        It is said when it begins and when it ends.
+        """
+        try:
+            result = await look()
+        except Exception as error:
+            why = scarcity(error)
+            if not why:
+                raise
+            if not self._short:
+                log.error(f"{self._what} cannot be looked at: nothing is done, models serve on", error=why)
+            self._short = True
+            return instead
+        if self._short:
+            log.info(f"{self._what} can be looked at again")
+        self._short = False
+        return result
