@@ -94,9 +94,10 @@ class Liveness:
     async def take(self, journal: Journal, now: float) -> None:
         """Note in the launches, the lease book and the history what was found; for the loop's turns."""
         news, self._news = self._news, []
-        for watched in self._watched.values():
-            launch, cause = watched.launch, watched.suspicion.cause
-            launch.suspect = "" if launch.hung else watched.suspicion.why
+        for launch in self._hands.launches:
+            watched = self._watched.get(launch.id)
+            cause = watched.suspicion.cause if watched is not None and not launch.hung else None
+            launch.suspect = watched.suspicion.why if watched is not None and cause is not None else ""
             launch.suspected_for = "" if cause is None else str(cause)
         for found in news:
             launch = found.launch
