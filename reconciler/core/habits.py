@@ -22,7 +22,7 @@ _BEND: Final = 0.7
 
 def sobered(chance: float) -> float:
     """Return the chance that experience leaves of one that was worked out. Keeps their order, and what is certain."""
-    return chance * (_LEFT + (1.0 - _LEFT) * chance**_BEND)
+    return chance * (_LEFT + (1.0 - _LEFT) * float(chance**_BEND))
 
 
 class Habit:
