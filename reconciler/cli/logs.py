@@ -119,7 +119,21 @@ def _write(data: bytes) -> None:
 
 
 def last_lines(path: Path, count: int) -> bytes:
-    """Return the last `count` lines of a file as bytes, reading from its end. Raises OSError."""
+    """Return the last `count` lines of a log as bytes, reading from its end, also of what was rotated last.
+
+    Raises OSError.
+    """
+    data = _end_of(path, count)
+    lacking = count - len(data.splitlines())
+    rotated = _rotated(path)
+    return _end_of(rotated, lacking) + data if lacking > 0 and rotated.exists() else data
+
+
+def _rotated(path: Path) -> Path:
+    return path.with_name(path.name + ".1")
+
+
+def _end_of(path: Path, count: int) -> bytes:
     with path.open("rb") as file:
         return _last_lines(file.fileno(), os.fstat(file.fileno()).st_size, count)
 
@@ -148,11 +162,13 @@ def following(path: Path, lines: int, pause: Callable[[], None]) -> Iterator[byt
             offset = os.fstat(file.fileno()).st_size
             recent = os.pread(file.fileno(), min(offset, _MEMORY), max(0, offset - _MEMORY))
             begin = _last_lines(file.fileno(), offset, lines)
-        yield begin
+        lacking = lines - len(begin.splitlines())
+        older = _end_of(_rotated(path), lacking) if lacking > 0 and _rotated(path).exists() else b""
+        yield older + begin
     while True:
         size = path.stat().st_size if path.exists() else 0
         if size < offset:
-            if missed := _missed(path.with_name(path.name + ".1"), recent):
+            if missed := _missed(_rotated(path), recent):
                 yield missed
             offset, recent = 0, b""
         if size > offset:

@@ -76,6 +76,18 @@ def rotate(
     return step
 
 
+def test_what_was_rotated_just_now_is_shown_too(tmp_path: Path) -> None:
+    """Of a model that died flooding its log the file itself is empty."""
+    log = tmp_path / "m.log"
+    log.write_bytes(b"")
+    (tmp_path / "m.log.1").write_bytes(b"one\ntwo\nthree\n")
+    assert last_lines(log, 2) == b"two\nthree\n"
+    assert next(following(log, 2, lambda: None)) == b"two\nthree\n"
+    log.write_bytes(b"four\n")
+    assert last_lines(log, 2) == b"three\nfour\n"
+    assert last_lines(log, 1) == b"four\n"
+
+
 def test_following_prints_what_is_added(tmp_path: Path) -> None:
     path = tmp_path / "m.log"
     path.write_bytes(b"1\n2\n3\n")
