@@ -1,11 +1,11 @@
-"""Install, status and uninstall, against tools that write down how they were called."""
+"""Install and uninstall, against tools that write down how they were called."""
 
 import json
 import os
 import plistlib
 import pwd
 import stat
-from collections.abc import Callable
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,52 +18,10 @@ from reconciler.service.launchd import Launchd
 from reconciler.service.systemd import Systemd
 from service_tools import Tools
 
-MANIFEST = """apiVersion: reconciler/v1
-machine: {memory: 1000MiB}
-models:
-  chat: {engine: command, command: ["true", "${port}"], memory: {steady: 50MiB}, timeouts: {drain: 20s, stop: 4s}}
-"""
+from .conftest import MANIFEST, Run, unit
+
 #: 30 s once; 20 s of drain, 4 s to stop, 0.5 s and 10 s to kill, 5 s, of the one model.
 STOP_SECONDS = 70
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home with a manifest, where we stand."""
-    home = tmp_path / "home"
-    (home / "desk").mkdir(parents=True)
-    (home / "desk/models.yaml").write_text(MANIFEST)
-    monkeypatch.chdir(home)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{tmp_path / 'tools'}:/usr/bin:/bin")
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "RECONCILE_STATE_DIR", "SUDO_USER"):
-        monkeypatch.delenv(name, raising=False)
-    return home
-
-
-@pytest.fixture
-def tools(tmp_path: Path) -> Tools:
-    """The tools of both platforms."""
-    return Tools(tmp_path / "tools").install("systemctl", "loginctl", "launchctl")
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run `reconcile service ...` on the platform that is named; return exit code, stdout and stderr."""
-
-    def service(*words: str, on: str = "linux") -> tuple[int, str, str]:
-        monkeypatch.setattr("reconciler.cli.service._HERE", on)
-        code = main(["service", *words])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return service
-
-
-def unit(home: Path) -> Path:
-    return home / ".config/systemd/user/reconcile.service"
 
 
 def agent(home: Path) -> Path:
@@ -274,57 +232,6 @@ def test_where_things_of_the_system_lie(tmp_path: Path, tools: Tools, home: Path
     assert tools.calls(asking=True) == ["launchctl print system"]
 
 
-def test_without_systemd_the_unit_is_printed_with_what_to_do(home: Path, tmp_path: Path, run: Run) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    os.environ["PATH"] = str(empty)  # the fixture puts it back
-    code, out, err = run("install", "desk")
-    assert code == 1
-    assert out.startswith("# Written by `reconcile service install`")
-    assert "there is no systemctl here" in err
-    assert f"save it as {unit(home)}\n  systemctl --user daemon-reload\n" in err
-    assert "docker run --init" in err
-    assert not unit(home).exists()
-    code, out, err = run("install", "desk", on="macos")
-    assert (code, "<plist" in out, "launchctl bootstrap gui/" in err) == (1, True, True)
-
-
-def test_a_systemd_that_does_not_answer_is_said(home: Path, tools: Tools, run: Run) -> None:
-    tools.say(fails={"show --property=Version": "Failed to connect to bus: Host is down"})
-    code, out, err = run("install", "desk")
-    assert code == 1
-    assert "systemd does not answer here (Failed to connect to bus: Host is down)" in err
-    assert "[Service]" in out
-    assert not unit(home).exists()
-
-
-def test_what_cannot_be_stopped_is_not_removed(home: Path, tools: Tools, run: Run) -> None:
-    run("install", "desk")
-    tools.say(fails={"show --property=Version": "Failed to connect to bus: Host is down"})
-    code, out, err = run("uninstall")
-    assert (code, out) == (1, "")
-    assert err.endswith(f"; to remove it for good nonetheless, delete {unit(home)}\n")
-    code, out, _ = run("status")
-    assert code == 1
-    assert "problem    systemd does not answer here" in out
-    assert "state      unknown\n" in out
-    tools.say(fails={"disable --now": "Failed to stop reconcile.service: Connection timed out"})
-    code, out, err = run("uninstall")
-    assert (code, out) == (1, "")
-    assert err.startswith("error: reconcile.service could not be stopped and disabled: Failed to stop")
-    assert unit(home).exists()
-
-
-def test_a_start_that_fails_is_said(home: Path, tools: Tools, run: Run) -> None:
-    tools.say(fails={"start reconcile": "Job for reconcile.service failed."})
-    code, _, err = run("install", "desk")
-    assert code == 1
-    assert err == (
-        "error: reconcile.service did not start (see: journalctl --user -u reconcile -n 20): Job for reconcile.service"
-        " failed.\n"
-    )
-
-
 def test_lingering_is_hinted_at_while_it_is_off(home: Path, tools: Tools, run: Run) -> None:
     tools.say(linger="no")
     assert run("install", "desk")[1].endswith("on: loginctl enable-linger\n")
@@ -362,52 +269,15 @@ def test_a_daemon_of_a_mac_is_told_its_home(home: Path, tools: Tools, run: Run) 
     assert "HOME=" not in run(*words, "linux")[1], "systemd tells it"
 
 
-def test_the_status_in_words(home: Path, tools: Tools, run: Run) -> None:
-    code, out, _ = run("status")
-    assert code == 1
-    assert out == (
-        f"reconcile  systemd, of this user\nunit       {unit(home)}  not installed: reconcile service install\n"
-    )
-    run("install", "desk")
-    running = {"ActiveState": "active", "SubState": "running", "UnitFileState": "enabled"}
-    tools.say(
-        unit={**running, "MainPID": str(os.getpid()), "NRestarts": "2", "StatusText": "1 of 1 model ready"}
-    )
-    state = home / ".local/state/reconciler"
-    state.mkdir(parents=True)
-    (state / "service-exit.json").write_text(
-        '{"result": "watchdog", "code": "dumped", "status": "ABRT", "at": 1796029135}'
-    )
-    code, out, _ = run("status")
-    assert code == 0
-    assert f"unit       {unit(home)}  as it should be\n" in out
-    assert "state      running since 20" in out
-    assert f"(pid {os.getpid()}); starts by itself\n" in out
-    assert "says       1 of 1 model ready\nrestarts   2 restarts that nobody asked for\n" in out
-    assert "last end   its loop hung and was ended by the watchdog, 2026-" in out
-    assert f"manifest   {home}/desk\nkept in    {state}\n" in out
-
-
-@pytest.mark.parametrize(
-    ("said", "state"),
-    [
-        ({"ActiveState": "activating", "SubState": "auto-restart"}, "restarting"),
-        ({"ActiveState": "activating", "SubState": "start"}, "starting"),
-        ({"ActiveState": "deactivating"}, "stopping"),
-        ({"ActiveState": "failed"}, "failed"),
-        ({"ActiveState": "something new"}, "unknown"),
-    ],
-)
-def test_every_state_of_a_unit(home: Path, tools: Tools, run: Run, said: dict[str, str], state: str) -> None:
-    run("install", "desk", "--no-start")
-    tools.say(unit=said)
-    code, out, _ = run("status", "--json")
-    assert (code, json.loads(out)["state"]) == (1, state)
-
-
-def test_a_manifest_that_stops_slower_makes_the_unit_stale(home: Path, tools: Tools, run: Run) -> None:
-    run("install", "desk")
-    (home / "desk/models.yaml").write_text(MANIFEST.replace("20s", "25s"))
-    assert "differs from what would be written: reconcile service install\n" in run("status")[1]
-    (home / "desk/models.yaml").write_text("broken: [")
-    assert json.loads(run("status", "--json")[1])["current"] is True, "as far as can be told"
+def test_a_program_that_does_not_run_from_elsewhere_is_not_installed(
+    home: Path, tools: Tools, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = home / "python"
+    program.write_text("#!/bin/sh\necho No module named reconciler >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    code, out, err = run("install", "desk")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {program} does not run reconcile from another folder (No module named")
+    assert not unit(home).exists()
+    assert tools.calls() == []
