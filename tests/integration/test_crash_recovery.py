@@ -143,3 +143,66 @@ def test_without_its_ledger_a_manager_ends_what_bears_its_mark(manager: Manager)
     assert new != old
     assert manager.processes("pin") == [new]
     assert manager.log("ending a process of ours that no record knows")
+
+
+def test_a_stop_that_had_begun_is_finished_by_the_next_manager(manager: Manager) -> None:
+    """It is deaf to SIGTERM, and answers on: only the record tells that it was being ended."""
+    manager.write({"deaf": manager.fake("deaf", "--ignore-term", residency="warm", timeouts={"stop": "8s"})})
+    manager.start()
+    [old] = manager.wait_ready("deaf")
+    assert manager.cli("evict", "deaf", "--no-wait").returncode == 0
+    wait_for(lambda: (manager.status()["action"] or {}).get("doing") == "stopping", SOON, "its end to begin")
+    wait_for(lambda: stage(manager) == "stopping", SOON, "that it is on record")
+    manager.kill()
+    assert running(old)
+    manager.start()
+    wait_for(lambda: not running(old), 2 * SOON, "the end that had begun")
+    why = "it was being stopped when the last run ended"
+    assert manager.log("ending a leftover", model="deaf", reason=why)
+    assert ("Leftover", why) in manager.events("ended-leftover", "deaf")
+    assert not manager.log("model died")
+
+
+def stage(manager: Manager) -> str:
+    """Return what the ledger says is being done with the only process there is."""
+    with closing(sqlite3.connect(f"file:{manager.state_dir / 'ledger.db'}?mode=ro", uri=True)) as ledger:
+        return str(ledger.execute("SELECT stage FROM launches").fetchone()[0])
+
+
+def test_a_drain_that_had_begun_is_undone(manager: Manager) -> None:
+    """Nobody had signalled it yet: it is as healthy as before."""
+    manager.write({"busy": manager.fake("busy", "--stream", "900", "--delay", "0.05", residency="warm")})
+    manager.start()
+    [pid] = manager.wait_ready("busy")
+    stream = Streaming(manager.url, "busy")
+    manager.write({"busy": manager.fake("busy", "--stream", "2", residency="warm")})
+    wait_for(lambda: (manager.status()["action"] or {}).get("doing") == "draining", SOON, "a drain")
+    manager.kill()
+    stream.join(SOON)
+    manager.write({"busy": manager.fake("busy", "--stream", "900", "--delay", "0.05", residency="warm")})
+    manager.start()
+    assert manager.wait_ready("busy") == [pid]
+    assert manager.events("adopted", "busy") == [("Adopted", f"pid {pid} of an earlier run serves on")]
+
+
+def test_an_idle_time_goes_on_over_a_crash(manager: Manager) -> None:
+    """Half a minute of an idle time of an hour is on record; the next manager does not begin anew."""
+    manager.write({"alpha": manager.fake("alpha", idle_ttl="1h")})
+    manager.start()
+    assert manager.ask("alpha").status_code == 200
+    [pid] = manager.wait_ready("alpha")
+    wait_for(lambda: last_used(manager) is not None, SOON, "its last use on record")
+    manager.kill()
+    with closing(sqlite3.connect(manager.state_dir / "ledger.db")) as ledger:
+        ledger.execute("UPDATE launches SET last_used = last_used - 1800")
+        ledger.commit()
+    manager.start()
+    assert manager.wait_ready("alpha") == [pid]
+    assert manager.model("alpha")["idle"] == pytest.approx(1800, abs=60)
+
+
+def last_used(manager: Manager) -> float | None:
+    """Return when the only process was used last, as the ledger has it."""
+    with closing(sqlite3.connect(f"file:{manager.state_dir / 'ledger.db'}?mode=ro", uri=True)) as ledger:
+        found = ledger.execute("SELECT last_used FROM launches").fetchone()[0]
+        return None if found is None else float(found)
