@@ -15,6 +15,7 @@ def lose_patience(silence: float) -> None:
     judged.QUIET = min(judged.QUIET, silence)
     looks: Any = liveness
     looks.PACE, looks.CALM_PACE, looks.AGAIN = 0.1, 0.5, 0.1
+    looks.STREAMING = min(looks.STREAMING, silence)
 
 
 if __name__ == "__main__":

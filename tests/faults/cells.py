@@ -13,7 +13,15 @@ import pytest
 from faults.rig import Rig
 
 #: Modules of this package that have `CELLS`, in the order of the page.
-FAMILIES: Final = ("manager_kill", "manager_writes", "manager_pause", "cells_model", "cells_model_rest")
+FAMILIES: Final = (
+    "manager_kill",
+    "manager_writes",
+    "manager_pause",
+    "cells_model",
+    "cells_model_rest",
+    "cells_model_special",
+    "cells_model_hangs",
+)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ CELLS: Final = (
             "upstream_error",
             says=KILLED,
         ),
-        Course("queueing", "All three that wait get `load_failed`.", "load_failed", says=KILLED),
+        Course("queueing", "All three that wait get `load_failed`.", "load_failed", says=KILLED, slow=True),
         Course(
             "draining",
             "The stream ends with `upstream_error`; the model is gone, as asked.",
@@ -85,7 +85,11 @@ CELLS: Final = (
             says="killed by SIGTERM (15)",
         ),
         Course(
-            "loading", "The request gets `load_failed` in the same way.", "load_failed", says="SIGTERM (15)"
+            "loading",
+            "The request gets `load_failed` in the same way.",
+            "load_failed",
+            says="SIGTERM (15)",
+            slow=True,
         ),
         Course(
             "idle", "The model is out of service at once; the next request loads it.", says="SIGTERM (15)"
@@ -101,6 +105,7 @@ CELLS: Final = (
             "The stream ends with an error event `upstream_error`; a new process serves.",
             "upstream_error",
             says="SIGTERM (15)",
+            slow=True,
         ),
         Course(
             "draining",
@@ -109,7 +114,9 @@ CELLS: Final = (
             "gone",
         ),
         Course("stopping", "Nothing: it is deaf to that, and killed when its time is over.", after="gone"),
-        Course("saving", "The model is gone, as asked; its next load is a cold start.", after="gone"),
+        Course(
+            "saving", "The model is gone, as asked; its next load is a cold start.", after="gone", slow=True
+        ),
         Course("asleep", "The model is gone; the next request loads it.", says="SIGTERM (15)"),
     ),
     *cells(
@@ -120,6 +127,7 @@ CELLS: Final = (
             "The request gets `load_failed` with exit code and last words.",
             "load_failed",
             says=WORDS,
+            slow=True,
         ),
         Course(
             "loading",
@@ -139,6 +147,7 @@ CELLS: Final = (
             "The stream ends with an error event that has the last words; a new process serves.",
             "upstream_error",
             says="exit code 3",
+            slow=True,
         ),
         Course(
             "draining",
@@ -146,7 +155,9 @@ CELLS: Final = (
             "upstream_error",
             "gone",
         ),
-        Course("saving", "The model is gone, as asked; its next load is a cold start.", after="gone"),
+        Course(
+            "saving", "The model is gone, as asked; its next load is a cold start.", after="gone", slow=True
+        ),
         Course(
             "restoring",
             "The request gets `load_failed` with the exit code.",
@@ -187,12 +198,14 @@ CELLS: Final = (
             "The request gets `upstream_error`; a new process serves.",
             "upstream_error",
             says="exit code 0",
+            slow=True,
         ),
         Course(
             "streaming",
             "The stream ends with an error event `upstream_error`; a new process serves.",
             "upstream_error",
             says="exit code 0",
+            slow=True,
         ),
         Course("asleep", "The model is gone; the next request loads it.", says="exit code 0"),
     ),

@@ -11,7 +11,14 @@ CELLS: Final = (
     *cells(
         "model-paused",
         stopped_for_a_while,
-        Course("starting", "The load takes longer; the request is answered.", "answered", "same", heals=True),
+        Course(
+            "starting",
+            "The load takes longer; the request is answered.",
+            "answered",
+            "same",
+            heals=True,
+            slow=True,
+        ),
         Course("loading", "The load takes longer; the request is answered.", "answered", "same", heals=True),
         Course("idle", "Nothing: the same process serves on.", "", "same", heals=True),
         Course("answering", "The answer comes later.", "answered", "same", heals=True),
@@ -22,9 +29,16 @@ CELLS: Final = (
             "draining", "The stream is whole; then the model goes, as asked.", "answered", "gone", heals=True
         ),
         Course("stopping", "It is killed when its time is over.", after="gone", act=stopped),
-        Course("saving", "The state is saved; then the model goes, as asked.", "", "gone", heals=True),
         Course(
-            "restoring", "The restore takes longer; the request is answered.", "answered", "same", heals=True
+            "saving", "The state is saved; then the model goes, as asked.", "", "gone", heals=True, slow=True
+        ),
+        Course(
+            "restoring",
+            "The restore takes longer; the request is answered.",
+            "answered",
+            "same",
+            heals=True,
+            slow=True,
         ),
         Course("asleep", "Nothing: the model sleeps on, and wakes for the next request.", "", "same"),
         Course("waking", "The waking takes longer; the request is answered.", "answered", "same", heals=True),
@@ -48,6 +62,7 @@ CELLS: Final = (
             "The stream ends with `upstream_error`; the worker is ended.",
             "upstream_error",
             says=KILLED,
+            slow=True,
         ),
         Course(
             "draining",
@@ -75,6 +90,7 @@ CELLS: Final = (
             "The stream ends with `upstream_error`; the child is ended.",
             "upstream_error",
             says=KILLED,
+            slow=True,
         ),
     ),
     *cells(
@@ -85,6 +101,7 @@ CELLS: Final = (
             "The request is told to keep the server in the foreground, and nothing is left of it.",
             "load_failed",
             says="foreground",
+            slow=True,
         ),
         Course(
             "loading",
@@ -108,6 +125,7 @@ CELLS: Final = (
             "The stream ends with an error event `upstream_error`; what is left is ended.",
             "upstream_error",
             says="exit code 0",
+            slow=True,
         ),
     ),
     *cells(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from faults.cells import Cell
+from faults.clients import Asked
 from faults.rig import Rig
 from faults.sick import Act, SickRig
 from faults.states import STATES
@@ -37,7 +38,7 @@ class Course:
     state: str
     #: What the user sees.
     sees: str
-    #: How the request ends that is under way: `answered`, or the code of an error. Empty = there is none.
+    #: How the request ends that is under way: `answered`, the code of an error, or its status. Empty = there is none.
     ends: str = ""
     after: After = "new"
     #: What the log says of the model, so that a person can find out.
@@ -47,6 +48,8 @@ class Course:
     slow: bool = False
     #: The act, if it is another in this state.
     act: Act | None = None
+    #: So many requests are sent afterwards, one after another, and end like that, too.
+    asks: int = 0
     #: The manager asks these settings never again to sleep: the next cell needs others.
     tires: bool = False
     #: The next request waits for the next try, as one of a user does; else a person forgets the failure.
@@ -70,8 +73,9 @@ def _run(act: Act, course: Course) -> Callable[[Rig], None]:
         if course.heals:
             rig.let_go(model)
         for one in under_way:
-            end = one.ended()
-            assert (end.what or end.kind) == course.ends, end
+            _as_said(one, course)
+        for _ in range(course.asks):
+            _as_said(rig.asks(model), course)
         if course.says:
             rig.said_of(model, course.says)
         rig.let_go(model)
@@ -80,6 +84,11 @@ def _run(act: Act, course: Course) -> Callable[[Rig], None]:
             rig.renew(model)
 
     return run
+
+
+def _as_said(one: Asked, course: Course) -> None:
+    end = one.ended()
+    assert (end.what or end.kind) == course.ends, end
 
 
 def _afterwards(rig: SickRig, model: str, pid: int, course: Course) -> None:

@@ -35,11 +35,19 @@ class SickRig(Rig):
         models["fixed"] = models["chat"] | {"command": self.words("fixed"), "port": self.ports[-1]}
         return {name: self._sick(name, entry) if name != "pin" else entry for name, entry in models.items()}
 
+    def use(self, models: dict[str, dict[str, object]] | None = None, memory: int = 2000) -> None:
+        """Save a manifest; what nobody asks for is not loaded in advance between a fault and the look at it."""
+        self.write(models if models is not None else self.standard(), memory=memory, prewarm="off")
+
     def renew(self, model: str) -> None:
         """Change the settings of a model, so that what is known of the old ones does not count."""
         self.ages[model] = self.ages.get(model, 0) + 1
+        self.edit(self.standard())
+
+    def edit(self, models: dict[str, dict[str, object]]) -> None:
+        """Save a manifest, and wait until it is in force."""
         generation = self.status()["manifest"]["generation"]
-        self.use()
+        self.use(models)
         wait_for(lambda: self.status()["manifest"]["generation"] > generation, SOON, "the new settings")
 
     def words(self, model: str) -> list[str]:
@@ -85,7 +93,7 @@ class SickRig(Rig):
 class NervousRig(SickRig):
     """Loses patience soon: its environment says when."""
 
-    TIMEOUTS: ClassVar[dict[str, str]] = {"load": "2s", "drain": "2s", "stop": "500ms"}
+    TIMEOUTS: ClassVar[dict[str, str]] = {"load": "2s", "drain": "8s", "stop": "500ms"}
 
 
 def _hears(pid: int) -> bool:

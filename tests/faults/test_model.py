@@ -20,6 +20,6 @@ def shelf(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterato
     one.close()
 
 
-@parametrized(family("cells_model") + family("cells_model_rest"))
+@parametrized(family("cells_model") + family("cells_model_rest") + family("cells_model_special"))
 def test_cell(cell: Cell, trial: Trial) -> None:
     trial(cell)
