@@ -169,9 +169,7 @@ class Shared(Part):
     queue: Queue = Field(default_factory=Queue, description="How requests wait for the model.")
     timeouts: Timeouts = Field(default_factory=Timeouts, description="Deadlines.")
     device: DevicePart = Field(default_factory=DevicePart, description="Where the model computes.")
-    limits: LimitsPart = Field(
-        default_factory=LimitsPart, description="What the model's processes may take at most."
-    )
+    limits: LimitsPart = Field(default_factory=LimitsPart, description="What its processes may take at most.")
     batch: BatchPart = Field(
         default_factory=BatchPart, description="How a Python worker puts small requests together."
     )

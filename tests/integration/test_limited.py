@@ -1,17 +1,27 @@
 """A model that has limits of its own: what it takes beyond them is its own end, and nobody else's."""
 
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from manager import SOON, Manager, running
-from reconciler.host.limits import Place, place
+from reconciler.host.limits import Groups, Place, place
 from support import wait_for
 
 pytestmark = pytest.mark.skipif(
     isinstance(place(), str), reason="no control group that limits memory can be made here"
 )
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(manager: Manager) -> Iterator[None]:
+    """After each test no group of this manager is there any more."""
+    yield
+    owner = (manager.state_dir / "owner").read_text().strip()
+    wait_for(lambda: not manager.ours(), SOON, "the end of all models")
+    assert Groups(owner)._all() == []
 
 
 def groups(manager: Manager) -> list[Path]:
