@@ -30,6 +30,8 @@ class Mirror:
         self._launches = {record.launch_id: record for record in store.launches()}
         self._entries = {(entry.model, entry.digest): entry for entry in store.entries()}
         self._generation: tuple[int, str] | None = None
+        #: Changes of the manifest were counted that the file does not know of.
+        self._counted = False
         #: Launches that changed and are not in the file as they are, in that order.
         self._unwritten: dict[str, None] = {}
         #: The file may hold nothing of all this.
@@ -52,6 +54,11 @@ class Mirror:
         """Note the manifest's generation."""
         self._generation = number, digest
 
+    def count(self, digest: str) -> None:
+        """Count a change of the manifest that could not be written: no number may stand for two manifests."""
+        if self._generation is not None and self._generation[1] != digest:
+            self._generation, self._counted = (self._generation[0] + 1, digest), True
+
     def event(self, event: Event) -> None:
         """Keep an event that could not be written."""
         self._events.append(event)
@@ -65,10 +72,12 @@ class Mirror:
         if self._anew:
             for _, entry in sorted(self._entries.items()):
                 store.put_entry(entry)
-            if self._generation is not None:
-                store.set_generation(*self._generation)
+            self._counted = self._generation is not None
             self._unwritten |= dict.fromkeys(self._launches)
             self._anew = False
+        if self._counted and self._generation is not None:
+            store.set_generation(*self._generation)
+            self._counted = False
         for launch_id in list(self._unwritten):
             record = self._launches.get(launch_id)
             try:

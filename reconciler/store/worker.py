@@ -114,14 +114,14 @@ class AsyncStore:
         return await self._read(lambda: self._store.events(after, limit))
 
     async def generation(self, digest: str) -> int:
-        """See Store.generation."""
+        """See Store.generation. What could not be counted in the file is, before the next is."""
 
         def count() -> int:
             number = self._store.generation(digest)
             self._mirror.generation(number, digest)
             return number
 
-        return await self._write(count)
+        return await self._write(count, failed=lambda: self._mirror.count(digest))
 
     async def begin_run(self, at_wall: float) -> int:
         """See Runs.begin_run."""

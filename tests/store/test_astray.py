@@ -155,3 +155,21 @@ async def test_a_file_that_may_not_be_written_any_more_is_read_on_and_written_la
     assert await store.launches() == ()
     assert [event.message for event in await store.events()] == ["before", "after"]
     assert store.news() == []
+
+
+async def test_no_number_stands_for_two_manifests(
+    store: AsyncStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes that were counted while nothing could be written are counted in the file, too, before the next is."""
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for digest in ("y", "z"):  # shown as generations 3 and 4
+        with pytest.raises(StoreError):
+            await store.generation(digest)
+    other.execute("ROLLBACK")
+    other.close()
+    monkeypatch.setattr(store, "_again_at", 0.0)
+    await store.catch_up()
+    with Store(tmp_path / "ledger.db") as again:
+        assert again.generation("z") == 4
+    assert await store.generation("x") == 5
