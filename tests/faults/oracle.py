@@ -23,9 +23,11 @@ from support import wait_for
 ORDER: Final = 15.0
 #: Log lines that begin an action, and those that end one.
 BEGINS: Final = ("load", "evict")
-ENDS: Final = ("loaded", "load failed", "evicted", "given up", "sleeps", "wake_failed", "could not stop")
-#: Code of an action's end that another line tells of.
-_WAKE_FAILED: Final = "it did not wake: it is loaded anew, and not asked to sleep again"
+ENDS: Final = (
+    *("loaded", "load failed", "evicted", "given up", "sleeps", "could not stop"),
+    "it did not wake: it is loaded anew, and not asked to sleep again",
+)
+#: State of a socket that listens, in /proc/net/tcp.
 _LISTEN: Final = "0A"
 
 
@@ -171,5 +173,5 @@ def one_at_a_time(lines: list[dict[str, Any]]) -> Iterator[str]:
             if flying:
                 yield f"{event} {line['model']} was begun during {flying}"
             flying = f"{event} {line['model']}"
-        elif event in ENDS or event == _WAKE_FAILED:
+        elif event in ENDS:
             flying = ""
