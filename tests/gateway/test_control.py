@@ -179,7 +179,9 @@ async def test_load_records_the_wish_and_shows_the_verdict() -> None:
                     "retry_in": 3.0,
                 },
             }
-        assert r.book.demands() == (Demand("team/über:7b", wanted=True),)
+        [demand] = r.book.demands()
+        assert demand == Demand("team/über:7b", wanted=True, wished=demand.wished)
+        assert demand.wished is not None
         assert r.wakes
 
 

@@ -42,6 +42,9 @@ class Watch:
             self.use = replace(self.use, received=self.use.received + bytes_come)
             self.suspicion.look(self.ran, self.vitals, self.use, self.patience, acts=acts)
 
+    def cause(self) -> Cause | None:
+        return self.suspicion.cause
+
     def asks(self) -> bool:
         """Return whether it is to be asked now, and note that it is."""
         due = self.suspicion.is_to_be_asked(self.ran, self.patience)
@@ -61,9 +64,9 @@ def owing(count: int = 1) -> Watch:
 def test_silence_is_suspected_asked_about_and_then_sure() -> None:
     watch = owing(2)
     watch.wait(SILENCE - 1)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
     watch.wait(1)
-    assert watch.suspicion.cause is Cause.SILENT
+    assert watch.cause() is Cause.SILENT
     assert watch.suspicion.why == "2 requests got nothing for 30s, and its process does nothing"
     assert watch.asks()
     assert not watch.asks(), "one at a time"
@@ -76,7 +79,7 @@ def test_silence_is_suspected_asked_about_and_then_sure() -> None:
 def test_an_idle_model_is_never_suspected_of_silence() -> None:
     watch = Watch()
     watch.wait(10 * SILENCE)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
 
 
 @pytest.mark.parametrize("cpu", [0.001, 0.01, 1.0])
@@ -84,7 +87,7 @@ def test_as_long_as_it_computes_it_is_slow(cpu: float) -> None:
     """A prefill on a GPU computes little on the host: a hundredth of a second in ten is enough."""
     watch = owing()
     watch.wait(PATIENCE - 2, cpu=cpu)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
 
 
 @pytest.mark.parametrize("sign", ["gpu", "reads"])
@@ -95,9 +98,9 @@ def test_the_gpu_and_the_disk_are_signs_of_life_too(sign: str) -> None:
         grown = {"gpu": second * 0.01} if sign == "gpu" else {"reads": second << 20}
         watch.vitals = replace(watch.vitals, **grown)
         watch.wait(1)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
     watch.wait(SILENCE)
-    assert watch.suspicion.cause is Cause.SILENT
+    assert watch.cause() is Cause.SILENT
 
 
 def test_where_nobody_tells_whether_it_computes_only_the_time_for_a_first_byte_counts() -> None:
@@ -106,13 +109,13 @@ def test_where_nobody_tells_whether_it_computes_only_the_time_for_a_first_byte_c
     for _ in range(int(PATIENCE) - 2):
         watch.ran += 1.0
         watch.suspicion.look(watch.ran, watch.vitals, watch.use, PATIENCE)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
 
 
 def test_one_that_computes_for_ever_is_sure_after_twice_the_time_for_a_first_byte() -> None:
     watch = owing()
     watch.wait(PATIENCE, cpu=1.0)
-    assert watch.suspicion.cause is Cause.SILENT
+    assert watch.cause() is Cause.SILENT
     assert watch.suspicion.why.endswith("its process computes")
     assert not watch.asks(), "perhaps it is about to answer"
     watch.wait(PATIENCE, cpu=1.0)
@@ -129,20 +132,20 @@ def test_a_byte_to_anybody_ends_it_and_whoever_leaves_does_not() -> None:
     assert watch.asks()
     watch.use = replace(watch.use, active=0, owed=0)
     watch.wait(5)
-    assert watch.suspicion.cause is Cause.SILENT
+    assert watch.cause() is Cause.SILENT
     watch.use = Use(active=1, owed=1, received=1)
     watch.wait(1)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
     assert watch.suspicion.asked_at is None, "nobody wants to know any more"
 
 
 def test_requests_that_fail_in_a_row_are_asked_about_once_it_is_free() -> None:
     watch = Watch(use=Use(active=1, owed=1, faults=FAULTS - 1, fault="it answered 500"))
     watch.wait(5, cpu=1.0)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
     watch.use = replace(watch.use, faults=FAULTS)
     watch.wait(1, cpu=1.0)
-    assert watch.suspicion.cause is Cause.FAILING
+    assert watch.cause() is Cause.FAILING
     assert watch.suspicion.why == "3 requests in a row failed: it answered 500"
     assert not watch.asks(), "it computes for somebody else"
     watch.wait(QUIET)
@@ -167,7 +170,7 @@ def test_one_that_answers_is_not_asked_again_for_a_while_and_each_time_later() -
     # A good answer in between begins the count anew.
     watch.use = replace(watch.use, faults=0, answered=watch.use.answered + 1)
     watch.wait(1000)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
     watch.use = replace(watch.use, faults=FAULTS)
     watch.wait(1)
     assert watch.asks()
@@ -179,7 +182,7 @@ def test_faults_that_were_forgiven_do_not_count_again() -> None:
     assert watch.asks()
     watch.suspicion.answered(watch.ran)
     watch.wait(10 * PAUSE_FIRST)
-    assert watch.suspicion.cause is None
+    assert watch.cause() is None
 
 
 def test_a_stopped_process_is_sure_after_a_while_and_goes_on_as_if_nothing_were() -> None:
@@ -192,7 +195,7 @@ def test_a_stopped_process_is_sure_after_a_while_and_goes_on_as_if_nothing_were(
     assert not watch.suspicion.hung
     watch.vitals = replace(watch.vitals, stopped=None)
     watch.wait(SILENCE - 1)
-    assert watch.suspicion.cause is None, "what it owes, it owes from now on"
+    assert watch.cause() is None, "what it owes, it owes from now on"
     watch.vitals = replace(watch.vitals, stopped=12)
     watch.wait(STOPPED + 1)
     assert watch.suspicion.hung.endswith("and did not go on within 30s")
@@ -209,7 +212,7 @@ def test_nobody_is_ended_under_a_debugger() -> None:
 def test_a_port_that_stays_closed_is_sure() -> None:
     watch = Watch(vitals=Vitals(listens=False))
     watch.wait(1)
-    assert watch.suspicion.cause is Cause.CLOSED
+    assert watch.cause() is Cause.CLOSED
     watch.wait(CLOSED)
     assert "does not listen on its port" in watch.suspicion.hung
     unknown = Watch(vitals=Vitals(listens=None))
@@ -236,7 +239,7 @@ def test_one_that_is_only_watched_is_told_and_never_sure() -> None:
     for vitals in (Vitals(stopped=12), Vitals(listens=False)):
         watch = Watch(vitals=vitals)
         watch.wait(100, acts=False)
-        assert watch.suspicion.cause is not None
+        assert watch.cause() is not None
         assert not watch.suspicion.hung
 
 
