@@ -419,7 +419,7 @@ class Loop:
         looks = (
             made.changes_at,
             pressure.next_look(world.observation.pressure, self._marks, now),
-            now + BLOCKED_TICK if _waits_for_room(made) else None,
+            now + BLOCKED_TICK if _waits_for_room(made) or self._keeper.trouble is not None else None,
             self._book.next_expiry(),
             self._drains.next_end(now),
             self._history.due(now),
