@@ -21,6 +21,11 @@ FAMILIES: Final = (
     "cells_model_rest",
     "cells_model_special",
     "cells_model_hangs",
+    "cells_around",
+    "cells_disk",
+    "cells_manifest",
+    "cells_clock",
+    "cells_limits",
 )
 
 

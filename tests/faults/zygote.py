@@ -11,8 +11,10 @@ import pkgutil
 import select
 import signal
 import sys
+import traceback
 from pathlib import Path
 
+import faults.clock
 import reconciler
 import reconciler.engines
 from faults import wounds
@@ -51,6 +53,7 @@ def run(order: dict[str, object]) -> int:
         lose_patience(float(env["SILENCE"]))
     sys.argv = ["reconcile", *argv]
     wounds.armed_by(Path(str(order["wound"])))
+    faults.clock.set_by(Path(str(order["wound"])).with_name("clock"))
     return main(argv)
 
 
@@ -63,6 +66,8 @@ def begin(order: dict[str, object]) -> None:
             code = run(order)
         except SystemExit as left:
             code = left.code if isinstance(left.code, int) else 1
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -1,0 +1,187 @@
+"""The manager may start nothing, or open nothing; its address is taken; others are at work beside it."""
+
+import os
+import signal
+import socket
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import Final
+
+from faults import around
+from faults.cells import Cell
+from faults.cells_around import Fault, goes_on, mostly_on_demand
+from faults.rig import Rig, stranger
+from faults.states import STATES
+from manager import SOON, running
+from reconciler.store.paths import DATABASE
+from support import wait_for
+
+
+def _while_short(fault: Fault, state: str) -> Callable[[Rig], None]:
+    """What is under way goes on; who comes anew is served once there is room again, or told, or let down at once."""
+
+    def run(rig: Rig) -> None:
+        model = STATES[state](rig)
+        before = list(rig.asked)
+        with fault(rig):
+            rig.gone()  # the system itself closes connections that nobody can accept
+            come = [rig.asks("pin"), rig.asks("deaf")]
+            rig.let_go(model)
+            for one in before if state in ("streaming", "draining") else ():
+                one.answered()
+            wait_for(
+                lambda: fault is not around.no_descriptors or come[0].end, SOON, "a connection that is closed"
+            )
+        rig.let_go(model)
+        for one in rig.asked:
+            one.ended()
+        assert running(rig.pid), "the manager died of it"
+        rig.back()
+        rig.client.post("/api/v1/models/deaf/forget")
+        goes_on(rig, state, model)
+        if state == "draining":
+            rig.asks(model).answered()
+
+    return run
+
+
+def _address_taken(rig: Rig) -> None:
+    rig.loaded("chat")
+    rig.kill()
+    before = len(rig.output.read_text())
+    with closing(socket.socket()) as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", rig.gateway_port))
+        other.listen()
+        rig.process = rig.launch("--listen", f"127.0.0.1:{rig.gateway_port}")
+        assert rig.process.wait(SOON) == 1
+    said = rig.output.read_text()[before:]
+    assert str(rig.gateway_port) in said
+    assert "Traceback" not in said
+    assert rig.processes("chat") == [rig.witnesses["chat"]]
+    rig.start()
+
+
+def _second_manager(rig: Rig) -> None:
+    """Case C5 (c): it names who rules, and touches nothing."""
+    one = rig.asks("pin", stream=True)
+    before = len(rig.output.read_text())
+    second = rig.launch("--listen", "127.0.0.1:0")
+    assert second.wait(SOON) == 1
+    assert f"is in use by pid {rig.pid}" in rig.output.read_text()[before:]
+    one.answered()
+
+
+def _other_manager(rig: Rig) -> None:
+    """Case C5 (b), (d): another manager starts, serves and dies beside ours; neither touches the other's models."""
+    with Rig(rig.root / "neighbour", nursery=rig.nursery) as other:
+        other.use({"theirs": other.scripted("theirs", residency="pinned")})
+        other.start()
+        [theirs] = other.wait_ready("theirs")
+        rig.kill()
+        other.kill()
+        rig.start()
+        assert running(theirs), "a manager ended another's model"
+        other.start()
+        assert other.wait_ready("theirs") == [theirs]
+        assert other.stop() == 0
+
+
+def _pid_of_another(rig: Rig) -> None:
+    """Case C4: the record of a process that is gone names a stranger's pid now; ticks since boot tell them apart."""
+    rig.loaded("chat")
+    rig.kill()
+    [pid] = rig.processes("chat")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not running(pid), SOON, "the end of a model")
+    rig.witnesses.pop("chat")
+    with stranger() as somebody:
+        with closing(sqlite3.connect(rig.state_dir / DATABASE)) as ledger:
+            changed = ledger.execute(
+                "UPDATE launches SET pid = ? WHERE pid = ?", (somebody.pid, pid)
+            ).rowcount
+            ledger.commit()
+        assert changed == 1
+        rig.start()
+        rig.wait_calm()
+        assert running(somebody.pid), "a stranger was ended for the number it has"
+        rig.asks("chat").answered()
+
+
+def _edited_meanwhile(rig: Rig) -> None:
+    """Case C4: what was changed while nobody ruled is replaced: the old process goes first."""
+    rig.loaded("chat")
+    rig.kill()
+    [old] = rig.processes("chat")
+    rig.witnesses.pop("chat")
+    models = rig.standard()
+    command = models["chat"]["command"]
+    assert isinstance(command, list)
+    models["chat"] = {**models["chat"], "command": [*command, "--edited"]}
+    rig.use(models)
+    rig.start()
+    assert rig.asks("chat").answered().by != old
+    assert not running(old)
+    rig.use()
+
+
+_SHORT: Final = (
+    ("no-descriptors", around.no_descriptors, "open nothing more"),
+    ("no-processes", around.no_processes, "start neither process nor thread"),
+)
+_STATES: Final = {
+    "idle": "Who comes is let down at once or served once it is over; the manager lives on, and says what it lacks.",
+    "streaming": "The stream goes on to its end; who comes is let down at once, or served once it is over.",
+    "loading": "The load goes on, or is told to have failed; who comes is let down at once, or served once it is over.",
+    "draining": "The stream goes on to its end, then the model goes.",
+}
+
+_ALL: Final = (
+    *(
+        Cell(name, state, sees, _while_short(fault, state))
+        for name, fault, _ in _SHORT
+        for state, sees in _STATES.items()
+    ),
+    Cell(
+        "address-taken",
+        "starting",
+        "The start is refused, the port named; the models live on.",
+        _address_taken,
+    ),
+    Cell(
+        "second-manager",
+        "streaming",
+        "It is refused, and told the pid of the one that rules.",
+        _second_manager,
+    ),
+    Cell(
+        "other-manager",
+        "starting",
+        "Each finds its own models, and leaves the other's alone.",
+        _other_manager,
+    ),
+    Cell(
+        "pid-of-another",
+        "starting",
+        "A stranger with the pid of a model that died is left alone.",
+        _pid_of_another,
+    ),
+    Cell(
+        "edited-meanwhile",
+        "starting",
+        "The process with the old settings goes before the new one.",
+        _edited_meanwhile,
+    ),
+)
+
+CELLS: Final = mostly_on_demand(
+    _ALL,
+    *(
+        "no-descriptors/streaming",
+        "no-processes/streaming",
+        "address-taken/starting",
+        "second-manager/streaming",
+    ),
+    *("other-manager/starting", "pid-of-another/starting"),
+)
