@@ -242,6 +242,8 @@ class Task:
                 watching.cancel()
         ended = self.stop.ended
         error = await self._error_of(failure) if ended is None else await self._ended(ended)
+        # It knows how to cut this request: another such ring.
+        self._told = None
         if error is not None:
             await self.reply.fail(error, self.extra)
             if failure is not None and error.code == "internal_error":
