@@ -34,12 +34,15 @@ class SmallMachine:
 
     def limit(self, mib: int) -> None:
         """Set the limit, in MiB; swap, if any, does not count as memory."""
+        self._limit_swap(mib)  # with swap it may be no less than without: first when raised ...
         name = "memory.limit_in_bytes" if self.v1 else "memory.max"
         (self.folder / name).write_text(str(mib * MIB))
+        self._limit_swap(mib)  # ... last when lowered
+
+    def _limit_swap(self, mib: int) -> None:
+        name = "memory.memsw.limit_in_bytes" if self.v1 else "memory.swap.max"
         with suppress(OSError):  # there may be no swap accounting
-            (self.folder / ("memory.memsw.limit_in_bytes" if self.v1 else "memory.swap.max")).write_text(
-                str(mib * MIB if self.v1 else 0)
-            )
+            (self.folder / name).write_text(str(mib * MIB if self.v1 else 0))
 
     @property
     def used(self) -> int:

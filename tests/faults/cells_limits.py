@@ -13,8 +13,9 @@ from faults.cells import Cell
 from faults.cells_around import Fault, goes_on, mostly_on_demand
 from faults.rig import Rig, stranger
 from faults.states import STATES
-from manager import SOON, running
+from manager import MIB, SOON, running
 from reconciler.store.paths import DATABASE
+from small_machine import small_machine
 from support import wait_for
 
 
@@ -126,6 +127,33 @@ def _edited_meanwhile(rig: Rig) -> None:
     rig.use()
 
 
+def _less_memory(rig: Rig) -> None:
+    """A control group's limit is lowered under three models that hold memory; another manager rules them."""
+    marks = {"soft": "75%", "hard": "85%", "critical": "95%", "target": "75%", "window": "1s"}
+    machine = {"memory": "auto", "reserve": "40MiB", "watermarks": marks}
+    with small_machine(800) as group, Rig(rig.root / "small", inside=group) as other:
+
+        def holds(model: str, **keys: object) -> dict[str, object]:
+            return other.fake(model, "--rss-mib", "92", size=100, **keys)
+
+        kept = holds("kept", residency="pinned")
+        low, high = holds("low", priority="low"), holds("high", priority="high")
+        other.write({"kept": kept, "low": low, "high": high}, machine=machine, prewarm="off")
+        other.start()
+        for model in ("kept", "low", "high"):
+            other.asks(model).answered()
+        pids = other.wait_ready("kept", "high")
+        group.limit(int(group.anonymous / MIB / 0.9))
+        wait_for(lambda: not other.processes("low"), SOON, "the least of them to give way")
+        for model in ("kept", "high"):
+            other.asks(model).answered()
+        assert other.wait_ready("kept", "high") == pids
+        assert not group.kills, "the system had to kill a process"
+        group.limit(800)
+        wait_for(lambda: other.asks("low").ended().kind == "answered", SOON, "room for all of them again")
+        assert other.stop() == 0
+
+
 _SHORT: Final = (
     ("no-descriptors", around.no_descriptors, "open nothing more"),
     ("no-processes", around.no_processes, "start neither process nor thread"),
@@ -148,6 +176,12 @@ _ALL: Final = (
         "starting",
         "The start is refused, the port named; the models live on.",
         _address_taken,
+    ),
+    Cell(
+        "less-memory",
+        "idle",
+        "The least important model gives way, the pinned one stays, the system kills nobody; all fit again later.",
+        _less_memory,
     ),
     Cell(
         "second-manager",
