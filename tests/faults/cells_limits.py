@@ -6,7 +6,7 @@ import socket
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 from faults import around
 from faults.cells import Cell
@@ -133,7 +133,7 @@ def _less_memory(rig: Rig) -> None:
     machine = {"memory": "auto", "reserve": "40MiB", "watermarks": marks}
     with small_machine(800) as group, Rig(rig.root / "small", inside=group) as other:
 
-        def holds(model: str, **keys: object) -> dict[str, object]:
+        def holds(model: str, **keys: Any) -> dict[str, object]:
             return other.fake(model, "--rss-mib", "92", size=100, **keys)
 
         kept = holds("kept", residency="pinned")
