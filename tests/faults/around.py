@@ -128,8 +128,9 @@ def ports_taken(rig: Rig) -> Iterator[None]:
         for port in sorted(set(rig.ports) - listening()):
             one = taken.enter_context(socket.socket())
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind(("127.0.0.1", port))
-            one.listen()
+            with suppress(OSError):  # a model that has just been started was quicker
+                one.bind(("127.0.0.1", port))
+                one.listen()
         yield
 
 
