@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,17 @@ def identify(pid: int) -> Process | None:
     """Return the identity of the live process `pid`, or None. Blocking (one small read)."""
     stat = read_stat(pid)
     return Process(pid, stat.started) if stat is not None and stat.alive else None
+
+
+def age(process: Process) -> float | None:
+    """Return the seconds since `process` was started, by a clock that nobody sets; None where there is none (macOS).
+
+    Time that the machine slept counts.
+    """
+    if not LINUX:
+        return None
+    since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return max(0.0, since_boot - process.started / os.sysconf("SC_CLK_TCK"))
 
 
 def alive(process: Process) -> bool:

@@ -13,7 +13,8 @@ from reconciler.host import files, limits, oom, placing
 from reconciler.host.errors import StartError
 from reconciler.host.identity import Process, read_stat
 
-_OURS: Final = "RECONCILER_"
+#: What is meant for us alone, and the key by which the command line may do everything here.
+_OURS: Final = ("RECONCILER_", "RECONCILE_API_KEY")
 #: A child that answers the service manager in our place would confuse it.
 _SERVICE_MANAGER: Final = frozenset(
     {"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}
@@ -25,7 +26,7 @@ _PASSING: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENF
 
 def child_environment(own: Mapping[str, str], command: Command, marks: Mapping[str, str]) -> dict[str, str]:
     """Return our environment without what is meant for us alone or left out, then the command's own, then the marks."""
-    out = (_OURS, *command.without)
+    out = (*_OURS, *command.without)
     kept = {k: v for k, v in own.items() if not k.startswith(out) and k not in _SERVICE_MANAGER}
     return {**kept, **command.env, **marks}
 

@@ -13,6 +13,7 @@ from reconciler.core.types import ModelSpec
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import Host, PortOwner, StopError, Survivor
+from reconciler.host.identity import age
 from reconciler.loop import careful
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
@@ -130,7 +131,10 @@ def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -
     launch.loaded_at, launch.admitted, launch.created = now, record.admitted, record.created
     launch.served_before = launch.served_noted = record.served
     launch.used_at = None if record.last_used is None else min(record.last_used, now)
-    if record.created:  # the monotonic clock of this run says nothing of what was before it
+    # The time of day may have been set meanwhile: it is asked only where nothing else tells how old a process is.
+    if (old := age(survivor.process)) is not None:
+        launch.started_at = now - old
+    elif record.created:
         launch.started_at = now - max(0.0, time.time() - record.created)
     launch.weights, launch.committed_at_ready = record.weights, record.committed_at_ready
     return launch

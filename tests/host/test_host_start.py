@@ -43,14 +43,14 @@ async def test_argv_directory_and_environment_arrive_as_given(bench: Bench, tmp_
 async def test_what_is_meant_for_us_alone_is_not_passed_on(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RECONCILER_API_KEY", "CANARY")
+    monkeypatch.setenv("RECONCILE_API_KEY", "CANARY")
     monkeypatch.setenv("RECONCILER_LAUNCH", "of-another-manager")
     monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
     monkeypatch.setenv("KEPT", "yes")
     launched = await bench.serve()
     environ = read_environ(launched.process.pid)
     ours = sorted(
-        entry for entry in map(bytes.decode, environ) if entry.startswith(("RECONCILER_", "NOTIFY_", "KEPT"))
+        entry for entry in map(bytes.decode, environ) if entry.startswith(("RECONCILE", "NOTIFY_", "KEPT"))
     )
     assert ours == [
         "KEPT=yes",
@@ -61,7 +61,7 @@ async def test_what_is_meant_for_us_alone_is_not_passed_on(
 
 
 def test_a_command_leaves_out_variables_of_ours_but_keeps_its_own() -> None:
-    ours = {"A_ONE": "1", "A_TWO": "2", "BEST": "3", "RECONCILER_X": "4"}
+    ours = {"A_ONE": "1", "A_TWO": "2", "BEST": "3", "RECONCILER_X": "4", "RECONCILE_API_KEY": "5"}
     command = Command(("x",), "/", {"A_TWO": "own"}, without=("A_", "NONE"))
     assert child_environment(ours, command, {"M": "m"}) == {"BEST": "3", "A_TWO": "own", "M": "m"}
     assert child_environment(ours, Command(("x",), "/"), {}).keys() == {"A_ONE", "A_TWO", "BEST"}

@@ -1,14 +1,17 @@
 """How many requests a process has served in all: over sleeps, and over managers."""
 
+import os
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import psutil
 import pytest
 
 from reconciler.core.types import Instance, Manifest
-from reconciler.host import Host, Ports, Process, Survivor
+from reconciler.host import Host, Ports, Process, Survivor, identify
+from reconciler.host.identity import LINUX
 from reconciler.leases import LeaseBook
 from reconciler.loop.adopt import launch_of
 from reconciler.loop.launches import Launch, Launches, record_of
@@ -59,9 +62,14 @@ async def test_what_a_process_has_served_is_recorded_now_and_then(tmp_path: Path
     host.close()
 
 
-def test_one_of_an_earlier_run_is_as_old_as_it_is_and_has_served_what_it_had() -> None:
-    record = LaunchRecord("id", "m", "d", 1, 1, 9, "boot", True, time.time() - 5000, served=7)
-    survivor = cast("Survivor", SimpleNamespace(record=record, process=Process(1, 1)))
-    launch = launch_of(survivor, {}, 100.0)
+@pytest.mark.parametrize("clock", [0.0, 86400.0, -86400.0])
+def test_one_of_an_earlier_run_is_as_old_as_it_is_and_has_served_what_it_had(clock: float) -> None:
+    """However the time of day was set since it was started (`clock`: by how many seconds)."""
+    me = identify(os.getpid())
+    assert me is not None
+    old = time.time() - psutil.Process().create_time()
+    created = time.time() - old - (clock if LINUX else 0.0)
+    record = LaunchRecord("id", "m", "d", me.pid, me.started, 9, "boot", True, created, served=7)
+    launch = launch_of(cast("Survivor", SimpleNamespace(record=record, process=me)), {}, 100.0)
     assert (launch.served_before, launch.loaded_at) == (7, 100.0)
-    assert launch.started_at == pytest.approx(100.0 - 5000, abs=60)
+    assert launch.started_at == pytest.approx(100.0 - old, abs=5)
