@@ -15,7 +15,7 @@ from typing import Final
 #: Each watch of a file makes the system wait for its readers when it is closed: some 10 ms.
 SLOW_FILES: Final = 20
 _SCRIPT: Final = f"""
-import ctypes, socket, sys, time
+import ctypes, socket, sys, threading, time
 port = socket.create_server(("127.0.0.1", 0))
 libc = ctypes.CDLL(None)
 for _ in range({SLOW_FILES}):
@@ -24,6 +24,8 @@ for _ in range({SLOW_FILES}):
         sys.exit("inotify is not to be had")
 print(port.getsockname()[1], flush=True)
 connection, _ = port.accept()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 connection.sendall(b"x")
 time.sleep(60)
 """
@@ -45,9 +47,9 @@ class SlowEnding:
 
 
 @contextmanager
-def slow_ending() -> Iterator[SlowEnding]:
-    """Run one; Linux only."""
-    with subprocess.Popen([sys.executable, "-c", _SCRIPT], stdout=subprocess.PIPE) as process:
+def slow_ending(threads: int = 0) -> Iterator[SlowEnding]:
+    """Run one, with so many threads besides the first; Linux only."""
+    with subprocess.Popen([sys.executable, "-c", _SCRIPT, str(threads)], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None, "its output is a pipe"
             port = int(process.stdout.readline())

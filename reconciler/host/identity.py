@@ -15,6 +15,8 @@ LINUX: Final = sys.platform.startswith("linux")
 _TICKS_PER_SECOND: Final = 100
 #: The kernel's flag of a process that ends (PF_EXITING).
 _EXITING: Final = 0x4
+#: States of what is only left for its parent to be told.
+_DEAD: Final = (b"Z", b"X", b"x")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -96,18 +98,39 @@ def ending(pid: int) -> bool:
     """
     if not LINUX:
         return False
+    leader = _fields(f"/proc/{pid}/stat")
+    if leader is None:
+        return False
+    if leader[0] not in _DEAD:
+        return _exits(leader)
+    if int(leader[17]) <= 1:
+        return False
+    # The first thread is done, and the last one closes what all of them had open.
     try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        threads = [_fields(f"/proc/{pid}/task/{name}/stat") for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
         return False
+    alive = [found for found in threads if found is not None and found[0] not in _DEAD]
+    return bool(alive) and all(map(_exits, alive))
+
+
+def _exits(fields: list[bytes]) -> bool:
+    return int(fields[20]) == 0 and bool(int(fields[6]) & _EXITING)
+
+
+def _fields(path: str) -> list[bytes] | None:
+    """Return what a `stat` file says behind the name, which may hold blanks and brackets; None if it is gone."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
     try:
         data = os.read(file, 4096)
     except OSError:
-        return False  # it went between the two
+        return None  # it went between the two
     finally:
         os.close(file)
-    fields = data[data.rfind(b")") + 2 :].split()
-    return fields[0] not in (b"Z", b"X", b"x") and int(fields[20]) == 0 and bool(int(fields[6]) & _EXITING)
+    return data[data.rfind(b")") + 2 :].split()
 
 
 def process_table() -> dict[int, Stat]:

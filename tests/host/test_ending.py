@@ -12,8 +12,9 @@ from slow_ending import slow_ending
 pytestmark = pytest.mark.skipif(not LINUX, reason="only Linux tells that a process is ending")
 
 
-def test_a_process_that_closes_what_it_had_open_is_ending() -> None:
-    with slow_ending() as server:
+@pytest.mark.parametrize("threads", [0, 1, 20])
+def test_a_process_that_closes_what_it_had_open_is_ending(threads: int) -> None:
+    with slow_ending(threads) as server:
         pid = server.process.pid
         assert not ending(pid)
         server.kill()
