@@ -112,7 +112,7 @@ def truncated(rig: Rig) -> None:
 
 def deleted(rig: Rig) -> None:
     """Remove the ledger, and only that: its journal stays."""
-    (rig.state_dir / DATABASE).unlink()
+    (rig.state_dir / DATABASE).unlink(missing_ok=True)  # it may be, and not be noticed yet
 
 
 # -- ports, limits -------------------------------------------------------------------------------------------------
