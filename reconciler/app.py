@@ -24,13 +24,13 @@ from reconciler.core.types import Observation, World
 from reconciler.gateway.app import Gateway
 from reconciler.gateway.server import BindError, GatewayServer, bind, serve
 from reconciler.heartbeat import Heartbeat
-from reconciler.host import Host, Ports, StateLock, StateLocked, files, identify
+from reconciler.host import Host, Ports, StateLock, StateLocked, StateUnwritable, files, identify
 from reconciler.host.adopt import survivors
 from reconciler.host.ask import run_command
 from reconciler.host.owner import owner_of, read_owner, write_private
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
-from reconciler.loop.adopt import GRACE_SECONDS, launch_of
+from reconciler.loop.adopt import launch_of
 from reconciler.loop.launches import instance
 from reconciler.loop.startable import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
@@ -83,7 +83,7 @@ def run(
                 notifier,
                 backend_options={"use_uvloop": True},
             )
-    except (ManifestError, BindError, StateLocked, StoreError) as error:
+    except (ManifestError, BindError, StateLocked, StateUnwritable, StoreError) as error:
         print(error.render() if isinstance(error, ManifestError) else f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
     finally:
@@ -119,34 +119,6 @@ def observe_once(applied: Applied, directory: Path) -> World:
     )
     seen = Observation(1, now, memory, tuple(instances), (), checked, short)
     return World(safe_mode.restrained(seen, manifest, unsafe), entries)
-
-
-def end_leftovers(directory: Path) -> tuple[str, ...]:
-    """End the models that an earlier run has left up (`--once`, a crash) and return their names. Blocks.
-
-    Raises StateLocked while a manager rules them, StopError for a process that will not end.
-    """
-    if not (directory / DATABASE).exists():
-        return ()
-    with StateLock(directory):
-        return anyio.run(_end_leftovers, directory)
-
-
-async def _end_leftovers(directory: Path) -> tuple[str, ...]:
-    host = Host(directory, owner_of(directory))
-    store = await AsyncStore.open(directory / DATABASE)
-    ended = []
-    try:
-        records = await store.launches()
-        for found in await anyio.to_thread.run_sync(host.survivors, records):
-            await host.stop(found.process, found.record.launch_id, grace=GRACE_SECONDS)
-            ended.append(found.record.model)
-        for record in records:
-            await store.drop_launch(record.launch_id)
-    finally:
-        await store.close()
-        host.close()
-    return tuple(sorted(ended))
 
 
 async def _main(

@@ -116,7 +116,7 @@ def find_loop(state_dir: Path) -> LoopClient:
     if url is None:
         raise NotRunningError(
             f"no loop runs with the state directory {state_dir}; "
-            "start one with `reconcile`, or name another with --state-dir or RECONCILE_STATE_DIR"
+            "start one with `reconcile PATH`, or name another with --state-dir or RECONCILE_STATE_DIR"
         )
     return LoopClient(url)
 

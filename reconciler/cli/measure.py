@@ -87,7 +87,7 @@ def _by_ourselves(
     from reconciler import telemetry
     from reconciler.cli.manifests import read_manifest
     from reconciler.cli.run import DEFAULT_PATH
-    from reconciler.host import StateLocked
+    from reconciler.host import StateLocked, StateUnwritable
     from reconciler.measure import MeasureError, measure_once
     from reconciler.measure.own import InterruptedMeasureError
     from reconciler.store import StoreError
@@ -102,7 +102,7 @@ def _by_ourselves(
         taken = measure_once(applied, model, state_dir(directory), seconds, telling(model))
     except InterruptedMeasureError as error:
         raise _StoppedError(str(error), error.number) from error
-    except (MeasureError, StateLocked, StoreError) as error:
+    except (MeasureError, StateLocked, StateUnwritable, StoreError) as error:
         raise CliError(str(error)) from error
     spec = next(s for s in applied.manifest.models if s.name == model)
     entry = next((e for e in taken.world.ledger if (e.model, e.digest) == (model, spec.digest)), None)

@@ -4,12 +4,15 @@ import time
 from collections.abc import Iterator, Mapping
 from http.client import INTERNAL_SERVER_ERROR
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, note, say
+
+if TYPE_CHECKING:
+    from reconciler.cli.client import LoopClient
 
 _POLL: Final = 0.1
 _LEFT: Final = (
@@ -50,12 +53,12 @@ def stop(
             return 0
         return _end_leftovers(directory)
     loop = LoopClient(url)
-    answer = loop.call("POST", "/api/v1/stop", {"models": "leave"} if leave_models else None)
+    deadline = time.monotonic() + timeout
+    answer = _ask(loop, {"models": "leave"} if leave_models else None, deadline)
     if no_wait:
         return 0
     for line in _whom(answer):
         note(line)
-    deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         try:
             loop.call("GET", "/healthz")  # asks for no scope, as a status would
@@ -68,6 +71,19 @@ def stop(
                 raise
         time.sleep(_POLL)
     raise CliError(f"the loop still answers after {timeout:g} s")
+
+
+def _ask(loop: "LoopClient", body: Mapping[str, object] | None, deadline: float) -> dict[str, Any]:
+    """Ask the loop to end and return its answer. One that has just been started is asked until it can hear it."""
+    from reconciler.cli.client import RefusedError
+
+    while True:
+        try:
+            return loop.call("POST", "/api/v1/stop", body)
+        except RefusedError as error:
+            if error.kind != "starting" or time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL)
 
 
 def _whom(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -88,11 +104,11 @@ def _whom(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _end_leftovers(directory: Path) -> int:
     """End models that run without a loop: `--once` leaves them up, and so does a crash."""
-    from reconciler import app
+    from reconciler import leftovers
     from reconciler.host import HostError
 
     try:
-        ended = app.end_leftovers(directory)
+        ended = leftovers.end_leftovers(directory)
     except HostError as error:
         raise CliError(str(error)) from error
     say(f"ended: {', '.join(ended)}" if ended else "no loop runs and no model was left running")

@@ -85,6 +85,9 @@ class Advance(Displacing):
         # A person said that it is not to hold memory while nobody uses it.
         if row.spec.idle_ttl is not None:
             return False
+        # It is tried again when somebody asks for it: whoever is not waiting gains nothing from one more failure.
+        if row.entry is not None and row.entry.failures > 0:
+            return False
         if self._until.get(row.name, 0.0) > self.now or rests_until(row, self.now) is not None:
             return False
         return unstartable(row, self.now) is None and self.pinned.short(row) <= 0

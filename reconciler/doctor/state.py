@@ -105,9 +105,11 @@ def check_survivors(
         yield ok("processes", f"{len(names)} of ours: {', '.join(names)}")
     else:
         yield ok("processes", "none of ours runs")
-    if unrecorded:
-        yield warning(
-            "left over",
-            f"{len(unrecorded)} processes carry our mark, but no record knows them",
-            "start `reconcile`: it ends what it cannot account for",
-        )
+    if not unrecorded:
+        return
+    one = len(unrecorded) == 1
+    what = f"{len(unrecorded)} {'model that runs is' if one else 'models that run are'} in no record"
+    if holder is None:
+        yield warning("left over", what, "`reconcile stop` ends that, and so does `reconcile` when it starts")
+    else:
+        yield note("processes", f"{what}: pid {holder.pid} has just started that, or cannot write its ledger")

@@ -147,7 +147,7 @@ def _bind_error(error: OSError, settings: GatewaySettings, where: str) -> BindEr
     if error.errno == errno.EADDRINUSE:
         holder = port_holder(settings.port)
         who = f"pid {holder[0]} ({holder[1]})" if holder else "another process"
-        text = f"{where} is in use by {who}: stop it, or choose another port with gateway.listen"
+        text = f"{where} is in use by {who}: stop it, or choose another port with gateway.listen or --listen"
         return AddressInUse(text)
     hint = ": ports below 1024 need privileges; choose a higher one" if error.errno == errno.EACCES else ""
     return BindError(f"cannot listen on {where}: {error.strerror or error}{hint}")

@@ -1,7 +1,14 @@
 """Processes, ports, log files, adoption, the lock: the only code that starts or stops anything."""
 
 from reconciler.host.adopt import Record, Survivor
-from reconciler.host.errors import HostError, PortsExhausted, StartError, StateLocked, StopError
+from reconciler.host.errors import (
+    HostError,
+    PortsExhausted,
+    StartError,
+    StateLocked,
+    StateUnwritable,
+    StopError,
+)
 from reconciler.host.exits import Exit
 from reconciler.host.host import LOG_CAP, Host
 from reconciler.host.identity import Process, alive, ending, identify
@@ -27,6 +34,7 @@ __all__ = [
     "StartError",
     "StateLock",
     "StateLocked",
+    "StateUnwritable",
     "StopError",
     "StopReport",
     "Survivor",

@@ -25,6 +25,10 @@ class PortsExhausted(HostError):
     """No port of the range is free."""
 
 
+class StateUnwritable(HostError):
+    """Nothing can be written into the state directory: no room, no right, a file system that takes nothing."""
+
+
 class StateLocked(HostError):
     """Another process rules this state directory; `pid` is the holder's, None if it could not be read."""
 

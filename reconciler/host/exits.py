@@ -32,7 +32,9 @@ class Exit:
             except ValueError:
                 name = "signal"
             return f"killed by {name} ({self.signal})"
-        return "ended, exit status unknown" if self.code is None else f"exit code {self.code}"
+        if self.code is None:
+            return "ended, exit status unknown (an earlier run started it)"
+        return f"exit code {self.code}"
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """One manager per state directory."""
 
+import errno
 import json
 import os
 import time
@@ -9,7 +10,7 @@ from typing import Final
 
 import filelock
 
-from reconciler.host.errors import StateLocked
+from reconciler.host.errors import StateLocked, StateUnwritable
 from reconciler.host.identity import Process, alive, identify
 
 _LOCK: Final = "lock"
@@ -31,15 +32,20 @@ class StateLock:
         self._lock = filelock.FileLock(state_dir / _LOCK, timeout=0, mode=0o600, thread_local=False)
 
     def acquire(self) -> None:
-        """Take the lock, making the directory (0700) if needed. Raises StateLocked at once, OSError. Blocking."""
-        self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Take the lock, making the directory (0700) if needed. Blocking.
+
+        Raises StateLocked at once, StateUnwritable where the system lets us write nothing there.
+        """
         try:
+            self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock.acquire()
+            if (me := identify(os.getpid())) is not None:
+                self._write(me)
         except filelock.Timeout:
             raise self._refusal() from None
-        me = identify(os.getpid())
-        if me is not None:
-            self._write(me)
+        except OSError as error:
+            self.release()
+            raise StateUnwritable(_unwritable(self._dir, error)) from error
 
     def release(self) -> None:
         """Give it back; harmless if it is not held. Blocking."""
@@ -69,7 +75,7 @@ class StateLock:
             time.sleep(0.01)
         who = f"pid {holder.pid}{_since(self._dir)}" if holder else "another process"
         return StateLocked(
-            f"{self._dir} is in use by {who}: stop that manager, or give this one its own --state-dir",
+            f"{self._dir} is in use by {who}: end it (`reconcile stop`), or give this manager its own --state-dir",
             holder.pid if holder else None,
         )
 
@@ -82,6 +88,15 @@ def holder_of(state_dir: Path) -> Process | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return process if alive(process) else None
+
+
+def _unwritable(state_dir: Path, error: OSError) -> str:
+    """Return that nothing can be written there, why, and what to do."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "make room; models that run serve on without a manager until then"
+    else:
+        advice = "make it writable for this user, or name another with --state-dir or RECONCILE_STATE_DIR"
+    return f"the state directory {state_dir} cannot be written to: {error.strerror or error}: {advice}"
 
 
 def _since(state_dir: Path) -> str:

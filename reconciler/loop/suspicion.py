@@ -201,7 +201,8 @@ class Suspicion:
         """Return why it is sure that a suspected one hangs, or ""."""
         if self.cause is Cause.STOPPED:
             over = ran - self._stopped_at >= STOPPED and not vitals.traced
-            return f"{self.why}, and did not go on within {span(STOPPED)}" if over else ""
+            stopped = f"pid {vitals.stopped} was stopped by a signal"
+            return f"{stopped}, and nobody let it go on within {span(STOPPED)}" if over else ""
         if self.cause is Cause.CLOSED:
             return self.why if ran - self._closed_at >= CLOSED else ""
         if self.asked_at is None:

@@ -62,7 +62,7 @@ def measure_once(applied: Applied, model: str, directory: Path, seconds: float, 
     """Load `model`, watch it for `seconds` once it is ready, end it, and return what was seen. Blocks.
 
     Takes the lock of the state directory. What is measured goes into its ledger. Raises MeasureError, StateLocked,
-    StoreError. Whatever ends it, the process it started is ended too.
+    StateUnwritable, StoreError. Whatever ends it, the process it started is ended too.
     """
     with StateLock(directory):
         return anyio.run(_measure, _alone(applied, model), model, directory, seconds, tell)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import psutil
 
-from reconciler import __version__, app
+from reconciler import __version__, leftovers
 from reconciler.host import HostError, holder_of
 from reconciler.host.adopt import survivors
 from reconciler.host.owner import read_owner
+from reconciler.host.tree import launches_of
 from reconciler.manifest import ManifestError, load_manifest
 from reconciler.render.service_shapes import ServiceDocument
 from reconciler.service import files, plan
@@ -100,7 +101,7 @@ def _end_leftovers(directory: Path, user: str | None, tell: Tell) -> None:
         tell(f"models are left running: as {user}, reconcile stop --state-dir {directory}")
         return
     try:
-        ended = app.end_leftovers(directory)
+        ended = leftovers.end_leftovers(directory)
     except HostError as error:
         raise ServiceError(f"the service is removed, but models are left running: {error}") from error
     tell(f"ended the models that were left running: {', '.join(ended)}")
@@ -112,7 +113,9 @@ def _left(directory: Path) -> bool:
         return False
     try:
         with peek(directory / DATABASE) as store:
-            return bool(survivors(store.launches(), owner))
+            records = store.launches()
+        known = {record.launch_id for record in records}
+        return bool(survivors(records, owner)) or not known.issuperset(launches_of(owner))
     except (StoreError, OSError) as error:
         raise ServiceError(
             f"the service is removed; whether models are left cannot be told: {error}"

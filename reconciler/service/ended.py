@@ -63,11 +63,11 @@ def in_words(code: str, status: str) -> str:
 
 
 def _sweep(directory: Path) -> int:
-    from reconciler import app
+    from reconciler import leftovers
     from reconciler.host import HostError
 
     try:
-        ended = app.end_leftovers(directory)
+        ended = leftovers.end_leftovers(directory)
     except HostError as error:
         sys.stderr.write(f"error: models are left running: {error}\n")
         return 1

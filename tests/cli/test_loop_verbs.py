@@ -205,7 +205,7 @@ def test_a_note_of_a_dead_loop_is_not_followed(
     assert main(["status", "--state-dir", str(state)]) == 1
     assert capsys.readouterr().err == (
         f"error: no loop runs with the state directory {state}; "
-        "start one with `reconcile`, or name another with --state-dir or RECONCILE_STATE_DIR\n"
+        "start one with `reconcile PATH`, or name another with --state-dir or RECONCILE_STATE_DIR\n"
     )
     assert loop.asked == []
 
@@ -230,7 +230,7 @@ def test_without_a_note_of_a_loop_nobody_is_asked(
     assert main([*verb, "--state-dir", str(state)]) == 1
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"no loop runs with the state directory {state}; start one with `reconcile`" in said.err
+    assert f"no loop runs with the state directory {state}; start one with `reconcile PATH`" in said.err
     assert state.exists() is exists
 
 
@@ -251,7 +251,7 @@ def test_stop_without_a_loop_ends_what_was_left_running(
         asked.append(directory)
         return ended
 
-    monkeypatch.setattr("reconciler.app.end_leftovers", end_leftovers, raising=False)
+    monkeypatch.setattr("reconciler.leftovers.end_leftovers", end_leftovers)
     state.mkdir()
     assert main(["stop", "--state-dir", str(state)]) == 0
     assert capsys.readouterr().out == said
@@ -278,7 +278,7 @@ def test_models_that_cannot_be_ended_are_an_error(
     def end_leftovers(_: Path) -> tuple[str, ...]:
         raise error
 
-    monkeypatch.setattr("reconciler.app.end_leftovers", end_leftovers, raising=False)
+    monkeypatch.setattr("reconciler.leftovers.end_leftovers", end_leftovers)
     state.mkdir()
     assert main(["stop", "--state-dir", str(state)]) == 1
     said = capsys.readouterr()
@@ -582,6 +582,19 @@ def test_stop_says_whom_it_waits_for(
     loop.documents("GET /healthz", {"status": "ok"})
     assert main(["stop", "--timeout", "0.01", "--state-dir", str(state)]) == 1
     assert capsys.readouterr().err == said + "error: the loop still answers after 0.01 s\n"
+
+
+def test_a_loop_that_has_just_been_started_is_asked_to_stop_until_it_can_hear_it(
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = {"error": {"message": "ask again in a moment", "type": "server_error", "code": "starting"}}
+    answers: list[tuple[int, object]] = [(503, error), (503, error), (202, {"requested": "stop"})]
+    loop.routes["POST /api/v1/stop"] = lambda: answers.pop(0)
+    assert main(["stop", "--no-wait", "--state-dir", str(state)]) == 0
+    assert answers == []
+    loop.routes["POST /api/v1/stop"] = lambda: (503, error)
+    assert main(["stop", "--timeout", "0.05", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err == "error: ask again in a moment\n"
 
 
 def test_stop_has_a_deadline(loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from reconciler.core.types import (
     Demand,
     Evict,
     Instance,
+    LedgerEntry,
     Load,
     Manifest,
     ModelSpec,
@@ -304,6 +305,15 @@ def test_what_sleeps_goes_for_it_before_any_that_serves(policy: Policy) -> None:
     assert told(wanted, there) == ["stop b", "load a"]
     serving = seen(running("b", 40, 900), running("c", 40, 900), a=0.9, b=0.05, c=0.01)
     assert told(wanted, serving) == ["stop c", "load a"]
+
+
+@pytest.mark.parametrize(("failures", "comes"), [(0, "a"), (1, "b")])
+def test_what_failed_to_load_is_left_for_whoever_asks_for_it(failures: int, comes: str) -> None:
+    failed = LedgerEntry("a", "a-v1", failures=failures, retry_at=NOW - 1)
+    there = replace(seen(a=0.9, b=0.5), ledger=(failed,))
+    found = ahead(plan(desk(model("a", 60), model("b", 60)), there, NOW))
+    assert found is not None
+    assert found.model == comes
 
 
 def test_what_is_warm_comes_before_what_is_only_likely() -> None:

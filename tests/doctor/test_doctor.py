@@ -414,7 +414,12 @@ def test_who_runs_and_what_is_left_over(tmp_path: Path) -> None:
     assert (found[0].level, found[0].what) == (Level.WARNING, "running without a loop: chat")
     assert "reconcile stop" in found[0].advice
     assert worst(check_survivors(left, (), loop)) == "ok"
-    assert worst(check_survivors((), ("l2",), loop)) == "warning"
+    assert worst(check_survivors((), ("l2",), None)) == "warning"
+    *_, running = check_survivors((), ("l2",), loop)
+    assert (running.level, running.what) == (
+        "note",
+        f"1 model that runs is in no record: pid {loop.pid} has just started that, or cannot write its ledger",
+    )
 
 
 # -- the whole -----------------------------------------------------------------------------------------------------

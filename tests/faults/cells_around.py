@@ -119,7 +119,7 @@ _SERVES: Final = (
 _FULL: Final = (
     (
         "idle",
-        "The status says that the ledger cannot be written; loaded models serve, nothing new is loaded.",
+        "The status says that the ledger cannot be written; models serve, and others are loaded all the same.",
     ),
     ("loading", "What had been started becomes ready and serves."),
     *_SERVES,

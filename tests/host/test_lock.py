@@ -35,9 +35,7 @@ def test_the_second_manager_is_refused_with_the_pid_of_the_first_until_that_is_k
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         began = time.monotonic()
-        with pytest.raises(
-            StateLocked, match=f"in use by pid {holder.pid} since {MOMENT}: stop that manager"
-        ) as caught:
+        with pytest.raises(StateLocked, match=f"in use by pid {holder.pid} since {MOMENT}: end it") as caught:
             StateLock(state).acquire()
         assert caught.value.pid == holder.pid
         assert time.monotonic() - began < 1

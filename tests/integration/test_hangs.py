@@ -92,7 +92,7 @@ def test_a_stopped_process_that_does_not_go_on_is_replaced(manager: Manager) -> 
     assert fresh != pid
     stream.join(SOON)
     assert not stream.done
-    assert "did not go on within" in manager.events("hung", "held")[0][1]
+    assert "nobody let it go on within" in manager.events("hung", "held")[0][1]
     assert manager.model("held")["failures"] == 1
 
 

@@ -93,6 +93,48 @@ def test_a_full_disk_stops_nothing_and_nothing_is_lost(
     assert manager.stop() == 0
 
 
+def test_what_was_loaded_on_a_full_disk_is_ended_by_a_stop_without_a_manager(
+    new_manager: Callable[..., Manager], small_disk: Path
+) -> None:
+    """No record could be made of it; it is ours all the same, and would hold memory that nobody counts."""
+    manager = new_manager(state_dir=small_disk / "state")
+    manager.write(models(manager))
+    manager.start()
+    [pid] = manager.wait_ready("alpha")
+    filler = fill(small_disk)
+    work(manager, pid)
+    wait_for(lambda: trouble(manager), SOON, "that nothing can be written")
+    [beta] = manager.wait_ready("beta")
+    manager.kill()
+    filler.unlink()
+    done = manager.cli("stop")
+    assert (done.returncode, done.stdout) == (0, "ended: alpha, 1 that no record knew\n")
+    assert not running(pid)
+    assert not running(beta)
+    assert manager.cli("stop").stdout == "no loop runs and no model was left running\n"
+
+
+def test_a_start_on_a_full_disk_says_what_to_do_and_the_models_serve_on(
+    new_manager: Callable[..., Manager], small_disk: Path
+) -> None:
+    manager = new_manager(state_dir=small_disk / "state")
+    manager.write(models(manager))
+    manager.start()
+    [pid] = manager.wait_ready("alpha")
+    manager.kill()
+    filler = fill(small_disk)
+    before = len(manager.output.read_text())
+    assert manager.launch().wait(SOON) == 1
+    assert manager.output.read_text()[before:] == (
+        f"error: the state directory {manager.state_dir} cannot be written to: No space left on device: "
+        "make room; models that run serve on without a manager until then\n"
+    )
+    filler.unlink()
+    manager.start()
+    assert manager.wait_ready("alpha") == [pid]
+    assert manager.stop() == 0
+
+
 def test_a_ledger_that_another_program_holds_delays_nobody(manager: Manager) -> None:
     manager.write(models(manager))
     manager.start()

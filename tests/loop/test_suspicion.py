@@ -198,7 +198,7 @@ def test_a_stopped_process_is_sure_after_a_while_and_goes_on_as_if_nothing_were(
     assert watch.cause() is None, "what it owes, it owes from now on"
     watch.vitals = replace(watch.vitals, stopped=12)
     watch.wait(STOPPED + 1)
-    assert watch.suspicion.hung.endswith("and did not go on within 30s")
+    assert watch.suspicion.hung.endswith("12 was stopped by a signal, and nobody let it go on within 30s")
 
 
 def test_nobody_is_ended_under_a_debugger() -> None:

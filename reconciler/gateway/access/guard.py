@@ -180,7 +180,8 @@ def _no_key(seen: Seen) -> str:
 def started(snapshot: Snapshot | None) -> Snapshot:
     """Return the snapshot; raise the 503 `ApiError` before the first: without it no rule is known."""
     if snapshot is None:
-        raise ApiError("starting", "the first look at the machine is not over yet", retry_after=1)
+        text = "reconcile has just started, and has not looked at the machine yet: ask again in a moment"
+        raise ApiError("starting", text, retry_after=1)
     return snapshot
 
 
