@@ -49,7 +49,7 @@ async def test_the_document_of_a_model_that_does_not_fit(name: str) -> None:
         assert document["model"] == ODD.name
         assert not document["fits"]
         assert document["changes"][0]["kind"] == "wait"
-        assert "models in use are drained" in document["changes"][0]["text"]
+        assert "is drained for one that waits" in document["changes"][0]["text"]
 
 
 async def test_of_a_model_that_is_left_over_too() -> None:

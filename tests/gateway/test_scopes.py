@@ -45,6 +45,7 @@ CONTROL: list[tuple[str, str, frozenset[Scope]]] = [
     ("POST", "/api/v1/models/chat/load", ADMIN),
     ("POST", "/api/v1/models/chat/evict", ADMIN),
     ("POST", "/api/v1/models/chat/forget", ADMIN),
+    ("POST", "/api/v1/resume", ADMIN),
     ("POST", "/api/v1/stop", ADMIN),
 ]
 OTHER: list[tuple[str, str, frozenset[Scope]]] = [
