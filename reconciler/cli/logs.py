@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from reconciler.cli import options
-from reconciler.cli.output import CliError, UsageError
+from reconciler.cli.output import CliError, UsageError, note
 from reconciler.render import one_line
 
 _POLL: Final = 0.2
@@ -19,6 +19,7 @@ _POLL: Final = 0.2
 _MEMORY: Final = 4096
 _BLOCK: Final = 1 << 16
 _LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
+_UNKNOWN: Final = "note: the manifest is not known or cannot be read: of secrets only what looks like one by its name is masked"
 
 
 def logs(
@@ -42,10 +43,12 @@ def logs(
     if lines < 0:
         raise UsageError(f"--lines must not be below zero, not {lines}")
     path, secrets = _log_file(model, resolve(state_dir, create=False))
-    shown = Masked(secrets)
+    if not follow and not path.exists():
+        raise CliError(f"{one_line(model)} has no log yet: {path} does not exist")
+    if secrets is None:
+        note(_UNKNOWN)
+    shown = Masked(secrets or frozenset())
     if not follow:
-        if not path.exists():
-            raise CliError(f"{one_line(model)} has no log yet: {path} does not exist")
         _write(shown.feed(last_lines(path, lines)) + shown.rest())
         return 0
     for piece in following(path, lines, lambda: time.sleep(_POLL)):
@@ -79,8 +82,8 @@ class Masked:
         return self._masked(text, self._secrets).encode("utf-8", "surrogateescape")
 
 
-def _secrets(model: str, manifest: str) -> frozenset[str]:
-    """Return the secrets of a model's launch; none where the manifest cannot be read here and now.
+def _secrets(model: str, manifest: str) -> frozenset[str] | None:
+    """Return the secrets of a model's launch; None where the manifest cannot be read here and now.
 
     What only looks like a secret, by the name before it, is masked all the same.
     """
@@ -90,10 +93,10 @@ def _secrets(model: str, manifest: str) -> frozenset[str]:
     try:
         return secrets_of(load_manifest(Path(manifest), environ=os.environ).launches.get(model))
     except ManifestError:
-        return frozenset()
+        return None
 
 
-def _log_file(model: str, state_dir: Path) -> tuple[Path, frozenset[str]]:
+def _log_file(model: str, state_dir: Path) -> tuple[Path, frozenset[str] | None]:
     """Ask the loop, which knows aliases and the manifest; without one take the name as it is."""
     from reconciler.cli.client import LoopClient, NotRunningError, running_url
     from reconciler.cli.names import find_model
@@ -109,7 +112,7 @@ def _log_file(model: str, state_dir: Path) -> tuple[Path, frozenset[str]]:
             pass  # it has just ended: its files are still there
     from reconciler.host.logs import safe_name
 
-    return state_dir / "logs" / f"{safe_name(model)}.log", frozenset()
+    return state_dir / "logs" / f"{safe_name(model)}.log", None
 
 
 def _write(data: bytes) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cli import main
 from reconciler.cli.logs import Masked, _secrets
 
 LOG = b"argv: a --api-key hunter2  --port 9\n\x1b[1mkey is\x1b[0m s3cret!\r 50%\rAuthorization: Bearer abc\r\n\xff\n"
@@ -33,6 +34,17 @@ def test_the_secrets_of_a_launch_come_from_its_manifest(
     monkeypatch.setitem(os.environ, "THE_KEY", "from-env-1")
     model = '{engine: command, command: [serve], port: 9999, memory: {steady: 1GiB}, env: {API_KEY: "${env:THE_KEY}"}}'
     (tmp_path / "m.yaml").write_text(f"apiVersion: reconciler/v1\nmodels:\n  m: {model}\n")
-    assert _secrets("m", str(tmp_path / "m.yaml")) == {"from-env-1"}
+    assert _secrets("m", str(tmp_path / "m.yaml")) == frozenset({"from-env-1"})
     (tmp_path / "m.yaml").write_text("models: [")
-    assert _secrets("m", str(tmp_path / "m.yaml")) == frozenset()
+    assert _secrets("m", str(tmp_path / "m.yaml")) is None
+
+
+def test_it_is_said_when_the_secrets_are_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "m.log").write_text("--api-key hunter2 s3cret!\n")
+    assert main(["logs", "m", "--state-dir", str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert said.out == "--api-key *** s3cret!\n"
+    assert "only what looks like one by its name is masked" in said.err
