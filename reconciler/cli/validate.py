@@ -134,7 +134,8 @@ def _problem(spec: "ModelSpec", found: "Preflight") -> str | None:
     if found.reason is not None:
         return f"{found.reason}: {found.message}"
     if spec.steady is None and found.steady is None:
-        return f"{Reason.SIZE_UNKNOWN}: {found.message or 'give memory.steady'}"
+        measured = f"give memory.steady, or, while no loop runs, `reconcile measure {spec.name} PATH --write`"
+        return f"{Reason.SIZE_UNKNOWN}: {found.message or measured}"
     return None
 
 

@@ -62,8 +62,8 @@ _OF_OTHERS: Final = frozenset({_SIGHUP, _SIGINT, _SIGQUIT, _SIGKILL, _SIGTERM})
 _NOT_EXECUTED: Final = frozenset({126, 127})
 
 _REMEDIES: Final = {
-    FailureKind.OUT_OF_MEMORY: "it is given more memory at the next try; fewer tokens of context, fewer slots or a"
-    " smaller quantisation need less",
+    FailureKind.OUT_OF_MEMORY: "more room is made for it at the next try, a limit of its own stays as it is; fewer"
+    " tokens of context, fewer slots or a smaller quantisation need less",
     FailureKind.BAD_FILE: "replace the file: it is tried again as soon as it has changed",
     FailureKind.BAD_ARGUMENT: "correct its settings, or update the engine: it is tried again when either has changed",
     FailureKind.PROGRAM_MISSING: "install what it lacks or correct `command:` or `python:`, then `reconcile load NAME`",

@@ -212,7 +212,11 @@ class Evictor:
         Nobody else is waited for, and nothing is called off: leases from outside wait for the next process.
         """
         if (requests := self._hands.book.active(launch.model)) and not self._hands.hurry.is_set():
-            log.info("what still gets something may end", model=launch.model, requests=requests)
+            log.info(
+                "it is stopped once its requests have ended or are told",
+                model=launch.model,
+                requests=requests,
+            )
             self._hands.tell(Progress(launch.model, "draining", self._hands.clock(), timeout))
             with anyio.move_on_after(timeout):
                 async with anyio.create_task_group() as tasks:

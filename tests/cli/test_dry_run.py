@@ -338,7 +338,8 @@ def test_validate_warns_of_models_that_could_not_be_started_here(
     assert "absent.gguf" in warned["absent"]
     assert warned["nameless"].startswith("NotStartable: ")
     assert "no-such-server" in warned["nameless"]
-    assert warned["sizeless"].startswith("SizeUnknown: ")
+    measured = "or, while no loop runs, `reconcile measure sizeless PATH --write`"
+    assert warned["sizeless"] == f"SizeUnknown: give memory.steady, {measured}"
     assert "guessed" not in warned
     guessed = LaunchSpec("guessed", "llama.cpp", weights=str(tmp_path / "tiny.gguf"), context_tokens=1024)
     estimate = llama_cpp.ENGINE.preflight(replace(guessed, context_bytes_per_token=1024)).steady
