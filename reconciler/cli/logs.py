@@ -19,7 +19,9 @@ _POLL: Final = 0.2
 _MEMORY: Final = 4096
 _BLOCK: Final = 1 << 16
 _LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
-_UNKNOWN: Final = "note: the manifest is not known or cannot be read: of secrets only what looks like one by its name is masked"
+_UNKNOWN: Final = (
+    "note: the manifest cannot be read here: of secrets only what looks like one by its name is masked"
+)
 
 
 def logs(
