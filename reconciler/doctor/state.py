@@ -14,6 +14,10 @@ from reconciler.host.identity import Process
 
 _LITTLE: Final = 1 << 30
 _TOO_LITTLE: Final = 64 << 20
+_UNRECORDED: Final = (
+    "`reconcile` makes the record again from what the process tells if it answers, and takes it over; else it ends it."
+    " `reconcile stop` ends all"
+)
 
 
 def check_directory(directory: Path) -> Iterator[Finding]:
@@ -110,6 +114,6 @@ def check_survivors(
     one = len(unrecorded) == 1
     what = f"{len(unrecorded)} {'model that runs is' if one else 'models that run are'} in no record"
     if holder is None:
-        yield warning("left over", what, "`reconcile stop` ends that, and so does `reconcile` when it starts")
+        yield warning("left over", what, _UNRECORDED)
     else:
         yield note("processes", f"{what}: pid {holder.pid} has just started that, or cannot write its ledger")

@@ -72,7 +72,7 @@ def survivors(records: Iterable[Record], owner: str) -> tuple[Survivor, ...]:
         root = _recorded(record, boot)
         tree = members(root, Mark(owner, record.launch_id), thorough=True)
         if tree:
-            top = root if root in tree else _topmost(tree)
+            top = root if root in tree else topmost(tree)
             found.append(Survivor(record, top, tuple(p.pid for p in tree)))
     return tuple(found)
 
@@ -84,8 +84,8 @@ def _recorded(record: Record, boot: str) -> Process | None:
     return process if alive(process) else None
 
 
-def _topmost(tree: tuple[Process, ...]) -> Process:
-    """Return the member whose parent is no member; of several, the one that started first."""
+def topmost(tree: tuple[Process, ...]) -> Process:
+    """Return the member whose parent is no member; of several, the one that started first. Blocking."""
     table = process_table()
     pids = {process.pid for process in tree}
     tops = [p for p in tree if p.pid in table and table[p.pid].parent not in pids]

@@ -18,6 +18,7 @@ from reconciler.host.exits import Exit, Exits, open_pidfd
 from reconciler.host.identity import Process, process_table
 from reconciler.host.limits import Groups
 from reconciler.host.logs import Logs
+from reconciler.host.origin import Origin, Recalled, recall
 from reconciler.host.spawn import child_environment, spawn
 from reconciler.host.stop import Ladder, StopReport
 from reconciler.host.tree import Mark, launches_of, members
@@ -47,15 +48,18 @@ class Host:
         """Leave these variables of ours out of the environment of whatever is started from now on."""
         self._hidden = frozenset(variables)
 
-    async def start(self, command: Command, *, model: str, launch_id: str, port: int) -> Process:
+    async def start(
+        self, command: Command, *, model: str, launch_id: str, port: int, origin: Origin | None = None
+    ) -> Process:
         """Start `command` as one launch of `model` and return its identity; it is reaped whenever it ends.
 
-        `port` only goes into the log. Raises StartError with a sentence for people.
+        `port` only goes into the log. `origin` is what its process is to tell of it should its record be lost; without
+        one it is then ended. Raises StartError with a sentence for people.
         """
         loop = asyncio.get_running_loop()
 
         def begin() -> Process:
-            process = self._begin(command, model, launch_id, port)
+            process = self._begin(command, model, launch_id, port, origin)
             # From here, not after the await: a cancelled caller must not leave a zombie behind.
             loop.call_soon_threadsafe(self._adopt_child, process, open_pidfd(process))
             return process
@@ -128,6 +132,10 @@ class Host:
         """Return the launch ids of ours that live though no record knows them: the ledger was lost. Blocking."""
         return tuple(sorted(set(launches_of(self.owner)) - set(known)))
 
+    def recall(self, launch_ids: Iterable[str]) -> tuple[Recalled, ...]:
+        """Return which of these launches of ours tell what they are, though no record does. Blocking."""
+        return recall(self.owner, launch_ids)
+
     def close(self) -> None:
         """Stop watching. The processes go on: a later run adopts them."""
         self._exits.close()
@@ -138,9 +146,12 @@ class Host:
     def _adopt_child(self, process: Process, pidfd: int | None) -> None:
         self._exits.watch(process, pidfd, child=True)
 
-    def _begin(self, command: Command, model: str, launch_id: str, port: int) -> Process:
+    def _begin(
+        self, command: Command, model: str, launch_id: str, port: int, origin: Origin | None
+    ) -> Process:
         own = {name: value for name, value in os.environ.items() if name not in self._hidden}
-        env = child_environment(own, command, self._mark(launch_id).variables())
+        told = origin.variables() if origin is not None else {}
+        env = child_environment(own, command, {**told, **self._mark(launch_id).variables()})
         output = self._log_of(model, launch_id)
         memory = command.limits.memory
         try:

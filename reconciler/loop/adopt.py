@@ -1,13 +1,14 @@
 """What an earlier run left behind: adopted if it is healthy and ours for certain, ended otherwise."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import anyio
 import anyio.to_thread
 import httpx
 import structlog
 
+from reconciler.boot import boot_id
 from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.core.types import ModelSpec
 from reconciler.engines.base import Readiness
@@ -17,7 +18,8 @@ from reconciler.host.identity import age
 from reconciler.loop import careful
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
-from reconciler.loop.launches import Launch
+from reconciler.loop.launches import Launch, record_of
+from reconciler.loop.rebuilt import may_sleep, records_from
 from reconciler.store import AsyncStore
 
 #: Seconds a survivor has to answer one real call, and those of them that all others wait for it.
@@ -47,19 +49,29 @@ async def adopt(
     has said that it answers, and no other model waits for that. What was half done is to be finished: one that was
     being loaded is `broken`, for nobody knows how far it is, and so is one that was being stopped. The plan ends it,
     one at a time as ever, and whatever is deaf to SIGTERM holds up none that serves. One with other settings than
-    today's lives on until the plan replaces it. Nothing else is touched: what is not recorded is not ours.
+    today's lives on until the plan replaces it. What bears our mark and is in no record is recorded anew if its process
+    tells what it is, and judged like the rest; if not, it is ended. Nothing else is touched: it is not ours.
     """
     records = await store.launches()
-    survivors = await anyio.to_thread.run_sync(host.survivors, records)
+    unrecorded = await anyio.to_thread.run_sync(host.unrecorded, [record.launch_id for record in records])
+    rebuilt = records_from(await anyio.to_thread.run_sync(host.recall, unrecorded))
+    survivors = await anyio.to_thread.run_sync(host.survivors, [*records, *rebuilt])
     alive = {s.record.launch_id for s in survivors}
     for record in records:
         if record.launch_id not in alive:
             await keeper.keep(store.drop_launch(record.launch_id))
     launches = [launch_of(survivor, specs, now) for survivor in survivors]
+    lost = {record.launch_id for record in rebuilt}
+    for launch in launches:
+        launch.rebuilt = launch.id in lost
     async with anyio.create_task_group() as tasks:
         for survivor, launch in zip(survivors, launches, strict=True):
-            tasks.start_soon(_sort, host, survivor, launch, http, journal)
-    await _end_unrecorded(host, [record.launch_id for record in records], journal)
+            tasks.start_soon(_sort, host, survivor, launch, specs.get(launch.model), http, journal)
+    for launch in launches:
+        if launch.rebuilt:
+            # Not before it is known whether it serves: should we die until then, the next run asks it again.
+            await keeper.keep(store.put_launch(record_of(launch, boot_id())))
+    await _end_unrecorded(host, sorted(set(unrecorded) - lost), journal)
     return launches
 
 
@@ -75,7 +87,8 @@ def used_before(launch: Launch, model: ModelSpec | None, now: float) -> float | 
 
 async def tried(launch: Launch, http: httpx.AsyncClient, journal: Journal) -> bool:
     """Return whether one that is on trial answers after all; if not, it is broken, and the plan ends it."""
-    why = await _silence(launch, http, PROBE_SECONDS - FIRST_SECONDS)
+    spec = launch.spec
+    why = None if spec is None else await _silence(launch, spec, http, PROBE_SECONDS - FIRST_SECONDS)
     launch.on_trial = False
     if launch.exit is not None or launch.stopping:
         return False
@@ -89,19 +102,26 @@ async def tried(launch: Launch, http: httpx.AsyncClient, journal: Journal) -> bo
 
 
 async def _sort(
-    host: Host, survivor: Survivor, launch: Launch, http: httpx.AsyncClient, journal: Journal
+    host: Host,
+    survivor: Survivor,
+    launch: Launch,
+    today: LaunchSpec | None,
+    http: httpx.AsyncClient,
+    journal: Journal,
 ) -> None:
     """Find out whether a survivor serves on; one that does not is broken, and the plan ends it."""
-    problem = await _problem(host, survivor, launch, http)
+    problem = await _problem(host, survivor, launch, today, http)
     if problem is not None:
+        if launch.rebuilt:
+            problem = f"the ledger was lost, and it is not known to be ready: {problem}"
         await journal.leftover(launch.model, survivor.pids, problem)
         launch.ready, launch.asleep, launch.broken = False, False, True
     elif not launch.on_trial:
         await journal.adopted(launch)
 
 
-async def _end_unrecorded(host: Host, known: list[str], journal: Journal) -> None:
-    """End what bears our mark and is in no record: the ledger was lost, and nobody knows what it is.
+async def _end_unrecorded(host: Host, launch_ids: Iterable[str], journal: Journal) -> None:
+    """End what bears our mark, is in no record and does not tell what it is: the ledger was lost.
 
     Were it left, it would hold memory that no account shows. All at once: until that is done nobody is served.
     """
@@ -114,7 +134,7 @@ async def _end_unrecorded(host: Host, known: list[str], journal: Journal) -> Non
             log.error("could not stop", launch=launch_id, pids=error.pids, error=str(error))
 
     async with anyio.create_task_group() as tasks:
-        for launch_id in await anyio.to_thread.run_sync(host.unrecorded, known):
+        for launch_id in launch_ids:
             tasks.start_soon(end, launch_id)
 
 
@@ -140,8 +160,10 @@ def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -
     return launch
 
 
-async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.AsyncClient) -> str | None:
-    """Return why a survivor is not to be kept, or None."""
+async def _problem(
+    host: Host, survivor: Survivor, launch: Launch, today: LaunchSpec | None, http: httpx.AsyncClient
+) -> str | None:
+    """Return why a survivor is not to be kept, or None. `today` is what the manifest says of its model."""
     if not survivor.root_is_recorded:
         return "its main process is gone"
     if not launch.ready and not launch.asleep:
@@ -150,19 +172,34 @@ async def _problem(host: Host, survivor: Survivor, launch: Launch, http: httpx.A
     if proof.owner is not PortOwner.OURS:
         return proof.message
     launch.host = proof.host
+    if launch.rebuilt and today is not None:
+        return await _unproven(launch, today, http)
     if launch.spec is None or launch.asleep:  # whether it can be woken is seen when it is needed
         return None
-    why = await _silence(launch, http, FIRST_SECONDS)
+    why = await _silence(launch, launch.spec, http, FIRST_SECONDS)
     launch.on_trial = why == ""
     return why or None
 
 
-async def _silence(launch: Launch, http: httpx.AsyncClient, seconds: float) -> str | None:
-    """Return None if it answers one real call, why it does not, or "" if it has not within so many seconds."""
-    if launch.spec is None:
+async def _unproven(launch: Launch, today: LaunchSpec, http: httpx.AsyncClient) -> str | None:
+    """Return why one whose record was lost is not to be kept, or None: it answers.
+
+    With other settings than today's it serves until it is replaced, so it is asked as well, in today's way; one that is
+    silent then is not waited for.
+    """
+    if may_sleep(today, same=launch.spec is not None):
+        return "it may sleep, which only the ledger knew"
+    why = await _silence(launch, today, http, FIRST_SECONDS)
+    launch.on_trial = why == "" and launch.spec is not None
+    if launch.on_trial:
         return None
+    return f"it has not answered within {FIRST_SECONDS:g} s" if why == "" else why
+
+
+async def _silence(launch: Launch, spec: LaunchSpec, http: httpx.AsyncClient, seconds: float) -> str | None:
+    """Return None if it answers one real call, why it does not, or "" if it has not within so many seconds."""
     with anyio.move_on_after(seconds):
-        probe = await careful.get(launch.spec.engine).probe(launch.spec, launch.base_url, http)
-        detail = excerpt(probe.detail, secrets_of(launch.spec))
+        probe = await careful.get(spec.engine).probe(spec, launch.base_url, http)
+        detail = excerpt(probe.detail, secrets_of(spec))
         return None if probe.readiness is Readiness.READY else f"it does not answer: {detail}"
     return ""

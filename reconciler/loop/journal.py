@@ -21,6 +21,7 @@ from reconciler.store import AsyncStore
 
 #: Seconds after which a model that waits for another reason than was logged is worth another line.
 WAIT_SECONDS: Final = 10.0
+REBUILT: Final = "the ledger was lost; its record was rebuilt from the process"
 
 log = structlog.get_logger("reconciler.loop")
 
@@ -75,9 +76,13 @@ class Journal:
 
     async def adopted(self, launch: Launch, *, late: bool = False) -> None:
         """A process of an earlier run serves on; `late` = it was silent at first."""
-        known = {"late": True} if late else {}
+        known: dict[str, Any] = {"late": True} if late else {}
+        if launch.rebuilt:
+            known["record"] = REBUILT
         log.info("adopted", model=launch.model, pid=launch.process.pid, port=launch.port, **known)
         text = f"pid {launch.process.pid} of an earlier run serves on"
+        if launch.rebuilt:
+            text = f"{text}: {REBUILT}"
         await self._event("adopted", launch.model, "Adopted", text)
 
     async def left(self, launch: Launch) -> None:

@@ -34,6 +34,8 @@ class Launch:
     broken: bool = False
     #: Of an earlier run, and silent so far: nobody is sent to it yet.
     on_trial: bool = False
+    #: Of an earlier run whose ledger was lost: its record was made again from the process.
+    rebuilt: bool = False
     loaded_at: float = 0.0
     #: Its processes, and when they were found out last.
     pids: tuple[int, ...] = ()

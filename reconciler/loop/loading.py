@@ -20,6 +20,7 @@ from reconciler.engines import api_key, devices
 from reconciler.engines.base import Command, EngineError
 from reconciler.excerpt import excerpt, secrets_of
 from reconciler.host import HostError, Ports, PortsExhausted, StartError
+from reconciler.host.origin import Origin
 from reconciler.leases import Endpoint
 from reconciler.loop import careful
 from reconciler.loop.failures import Failure
@@ -115,28 +116,28 @@ class Loader:
         if spec.port is not None and port != spec.port:
             raise LoadError(f"port {spec.port} is in use by another program", FailureKind.PORT_TAKEN)
         command = await self._command(spec, port)
-        launch_id = uuid.uuid4().hex
-        created = time.time()
+        launch_id, created = uuid.uuid4().hex, time.time()
+        told = Origin(action.model, action.digest, port, created, action.size)
         record = LaunchRecord(
             launch_id,
-            action.model,
-            action.digest,
+            told.model,
+            told.digest,
             None,
             None,
             port,
             boot_id(),
             created=created,
-            admitted=action.size,
+            admitted=told.admitted,
         )
         # Written before the process exists: should we die in between, its mark is known. Where nothing can be written
-        # it is started all the same; the next run then ends it by its mark, instead of adopting it.
+        # it is started all the same; the next run then makes the record from what the process tells.
         await self._hands.keeper.keep(self._hands.store.put_launch(record))
         found = await self._hands.observer.before(spec)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):
             try:
                 process = await self._hands.host.start(
-                    command, model=action.model, launch_id=launch_id, port=port
+                    command, model=action.model, launch_id=launch_id, port=port, origin=told
                 )
             except HostError:
                 await self._hands.keeper.keep(self._hands.store.drop_launch(launch_id))

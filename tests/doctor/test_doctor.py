@@ -414,7 +414,9 @@ def test_who_runs_and_what_is_left_over(tmp_path: Path) -> None:
     assert (found[0].level, found[0].what) == (Level.WARNING, "running without a loop: chat")
     assert "reconcile stop" in found[0].advice
     assert worst(check_survivors(left, (), loop)) == "ok"
-    assert worst(check_survivors((), ("l2",), None)) == "warning"
+    *_, lost = check_survivors((), ("l2",), None)
+    assert (lost.level, lost.what) == ("warning", "1 model that runs is in no record")
+    assert "makes the record again from what the process tells" in lost.advice
     *_, running = check_survivors((), ("l2",), loop)
     assert (running.level, running.what) == (
         "note",

@@ -17,6 +17,8 @@ Fault = Callable[[Rig], AbstractContextManager[None]]
 #: Log lines.
 RENEWED: Final = "the ledger was begun anew: the models serve on"
 DAMAGED: Final = "the ledger was damaged, a new one is made"
+#: What is said of a model that was adopted without its record.
+REBUILT: Final = "the ledger was lost; its record was rebuilt from the process"
 
 
 @dataclass(frozen=True)
@@ -216,14 +218,17 @@ def _lost(loss: Loss, state: str) -> Callable[[Rig], None]:
 
 def _lost_before(loss: Loss) -> Callable[[Rig], None]:
     def run(rig: Rig) -> None:
-        rig.loaded("chat")
+        rig.loaded("chat")  # and stays the process that it is
         rig.kill()
         assert lock_is_free(rig)
         loss.lose(rig)
-        rig.witnesses = {}  # nobody knows what they are
         rig.start()
         rig.wait_ready("pin")
         rig.asks("chat").answered()
+        told = {
+            line["model"]: line.get("record") for line in rig.cell_log() if line.get("event") == "adopted"
+        }
+        assert told == dict.fromkeys(("chat", "pin"), REBUILT)
         said = [line["kept_as"] for line in rig.cell_log() if line.get("event") == DAMAGED]
         if loss.name != "ledger-deleted":
             [where] = said
@@ -240,7 +245,7 @@ _ALL: Final = (
         Cell(
             loss.name,
             "starting",
-            "What bears our mark and is on no record is ended; what is wanted is loaded anew.",
+            "The models are taken over: their records are made again from the processes, and it is said.",
             _lost_before(loss),
         )
         for loss in _LOSSES

@@ -6,12 +6,13 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import httpx
 import pytest
 
 from manager import CHAT, SOON, Asking, Manager, Sampler, Streaming, chat, process_state, running
-from support import wait_for
+from support import get_json, wait_for
 
 
 def early(manager: Manager) -> httpx.Response | None:
@@ -130,19 +131,101 @@ def test_what_changed_while_nobody_ruled_is_put_right(manager: Manager) -> None:
     }
 
 
-def test_without_its_ledger_a_manager_ends_what_bears_its_mark(manager: Manager) -> None:
-    """Nobody knows any more what these processes are, but they are ours, and hold memory: none may run twice."""
-    manager.write({"pin": manager.fake("pin", residency="pinned")})
-    manager.start()
-    [old] = manager.wait_ready("pin")
-    manager.kill()
+REBUILT = "the ledger was lost; its record was rebuilt from the process"
+
+
+def lose_ledger(manager: Manager, how: str = "deleted") -> None:
+    """Ruin the ledger while no manager runs."""
+    if how == "damaged":
+        path = manager.state_dir / "ledger.db"
+        path.write_bytes(os.urandom(path.stat().st_size))
+        return
     for file in manager.state_dir.glob("ledger.db*"):
         file.unlink()
+
+
+@pytest.mark.parametrize("how", ["deleted", "damaged"])
+def test_without_its_ledger_the_models_are_adopted_from_what_they_tell(manager: Manager, how: str) -> None:
+    models = {name: manager.fake(name, residency="warm") for name in ("alpha", "größer")}
+    manager.write(models)
     manager.start()
-    [new] = manager.wait_ready("pin")
-    assert new != old
-    assert manager.processes("pin") == [new]
-    assert manager.log("ending a process of ours that no record knows")
+    pids = manager.wait_ready(*models)
+    manager.kill()
+    lose_ledger(manager, how)
+    before = len(manager.log())
+    manager.start()
+    assert manager.wait_ready(*models) == pids
+    for name, pid in zip(models, pids, strict=True):
+        assert manager.processes(name) == [pid]
+        assert manager.ask(name, stream=False).json()["pid"] == pid
+        assert manager.log("adopted", model=name, pid=pid, record=REBUILT)
+        told = f"pid {pid} of an earlier run serves on: {REBUILT}"
+        assert manager.events("adopted", name) == [("Adopted", told)]
+    assert not [x for x in manager.log()[before:] if x.get("event") in ("load", "evict")], "not as it was"
+    assert (manager.state_dir / "ledger.db.corrupt-1").exists() == (how == "damaged")
+    manager.kill()
+    manager.start()  # they are on record again
+    assert manager.wait_ready(*models) == pids
+    assert len(manager.log("adopted", record=REBUILT)) == len(models)
+    assert manager.stop() == 0
+    assert not any(running(pid) for pid in pids)
+
+
+def test_without_its_ledger_a_half_loaded_model_is_ended(manager: Manager, tmp_path: Path) -> None:
+    gate = tmp_path / "ready"
+    manager.write({"slow": manager.fake("slow", "--load-until", str(gate))})
+    manager.start()
+    asking = Asking(manager, "slow")
+    [old] = wait_for(lambda: manager.processes("slow"), SOON, "a load that has begun")
+    port = manager.port_of("slow")
+    wait_for(lambda: get_json(f"http://127.0.0.1:{port}/health"), SOON, "a server that says that it loads")
+    manager.kill()
+    with pytest.raises(httpx.TransportError):
+        asking.finish()
+    lose_ledger(manager)
+    manager.start()
+    wait_for(lambda: not running(old), SOON, "the end of the half-loaded process")
+    [(reason, why)] = manager.events("ended-leftover", "slow")
+    assert reason == "Leftover"
+    assert why.startswith("the ledger was lost, and it is not known to be ready: it does not answer: ")
+    gate.touch()
+    assert manager.ask("slow").status_code == 200
+    assert manager.stop() == 0
+
+
+def test_without_its_ledger_a_model_with_other_settings_lives_until_it_is_replaced(manager: Manager) -> None:
+    manager.write({"edited": manager.fake("edited", residency="warm")})
+    manager.start()
+    [old] = manager.wait_ready("edited")
+    manager.kill()
+    lose_ledger(manager)
+    manager.write({"edited": manager.fake("edited", "--new", residency="warm")})
+    with Sampler({"edited": manager.tag("edited")}) as table:
+        manager.start()
+        wait_for(lambda: not running(old), SOON, "the end of the edited model's process")
+        [new] = manager.wait_ready("edited")
+    assert table.most(["edited"]) == 1, "the old one was not stopped first"
+    assert manager.processes("edited") == [new]
+    assert manager.log("adopted", model="edited", pid=old, record=REBUILT)
+    assert [line["reason"] for line in manager.log("evict")] == ["Drifted"]
+
+
+def test_without_its_ledger_what_is_left_of_a_dead_server_is_ended(manager: Manager) -> None:
+    """A worker does not serve, whatever it has inherited; but it is ours, and holds memory."""
+    manager.write({"dies": manager.fake("dies", "--worker", residency="warm")})
+    manager.start()
+    [server] = manager.wait_ready("dies")
+    manager.kill()
+    [worker] = set(manager.processes("dies")) - {server}
+    os.kill(server, signal.SIGKILL)
+    wait_for(lambda: not running(server), SOON, "the end of the server")
+    lose_ledger(manager)
+    manager.start()
+    [new] = manager.wait_ready("dies")
+    assert not running(worker)
+    assert new not in (server, worker)
+    assert len(manager.processes("dies")) == 2
+    assert not manager.log("adopted")
 
 
 def test_a_stop_that_had_begun_is_finished_by_the_next_manager(manager: Manager) -> None:

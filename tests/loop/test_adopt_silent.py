@@ -9,12 +9,13 @@ import httpx
 import pytest
 
 from reconciler.boot import boot_id
-from reconciler.core.launch import LaunchSpec, launch_digest
+from reconciler.core.launch import LaunchSpec, Sleep, launch_digest
 from reconciler.core.types import ModelSpec
 from reconciler.engines import registry
 from reconciler.engines.adapter import Adapter
 from reconciler.engines.base import Probe, Readiness
 from reconciler.host import Exit, PortOwner, PortProof, Process, Survivor
+from reconciler.host.origin import Origin, Recalled
 from reconciler.loop import adopt as module
 from reconciler.loop.adopt import adopt, tried, used_before
 from reconciler.loop.keeper import Keeper
@@ -48,6 +49,9 @@ class Host:
         self.stopped: list[str] = []
         #: Launches that no record knows.
         self.unknown: tuple[str, ...] = ()
+        #: What some of these tell of themselves.
+        self.told: dict[str, Recalled] = {}
+        self.put: list[LaunchRecord] = []
         self.all_told = anyio.Event()
         self.specs = {model: LaunchSpec(model, "fake") for model in models}
         self.records = [
@@ -64,9 +68,12 @@ class Host:
     def unrecorded(self, known: list[str]) -> tuple[str, ...]:
         return self.unknown
 
+    def recall(self, launches: tuple[str, ...]) -> tuple[Recalled, ...]:
+        return tuple(self.told[launch] for launch in launches if launch in self.told)
+
     async def stop(self, process: Process | None, launch: str, grace: float) -> None:
         self.stopped.append(launch)
-        if len(self.stopped) >= len(self.unknown):
+        if len(self.stopped) >= len(set(self.unknown) - set(self.told)):
             self.all_told.set()
         if launch in self.unknown:  # each of them is deaf until all were told
             await self.all_told.wait()
@@ -108,7 +115,10 @@ async def adopted(host: Host) -> list[Launch]:
     async def drop(launch: str) -> None:
         """Forget one."""
 
-    store: Any = SimpleNamespace(launches=launches, drop_launch=drop)
+    async def put(record: LaunchRecord) -> None:
+        host.put.append(record)
+
+    store: Any = SimpleNamespace(launches=launches, drop_launch=drop, put_launch=put)
     with anyio.fail_after(5):
         return await adopt(cast("Any", host), store, Keeper(), host.specs, cast("Any", None), 1.0, TOLD)
 
@@ -160,6 +170,96 @@ async def test_what_no_record_knows_is_ended_side_by_side(engine: Engine) -> Non
     host.unknown = ("x", "y", "z")
     assert [x.model for x in await adopted(host)] == ["well"]
     assert sorted(host.stopped) == ["x", "y", "z"]
+
+
+def unrecorded(host: Host, *models: str) -> None:
+    """Lose the records of these models; their processes tell what they are."""
+    lost = [record for record in host.records if record.model in models]
+    host.records = [record for record in host.records if record not in lost]
+    for r in lost:
+        process = Process(r.pid or 0, r.started or 0)
+        host.told[r.launch_id] = Recalled(
+            r.launch_id, process, Origin(r.model, r.digest, r.port, 1700000000.5, 77)
+        )
+    host.unknown = (*host.told, "tells-nothing")
+
+
+async def test_what_tells_what_it_is_gets_its_record_back(engine: Engine) -> None:
+    host = Host("a", "b")
+    before = {record.model: record for record in host.records}
+    unrecorded(host, "a")
+    TOLD.said.clear()
+    found = {launch.model: launch for launch in await adopted(host)}
+    assert {m: (x.ready, x.rebuilt, x.admitted) for m, x in found.items()} == {
+        "a": (True, True, 77),
+        "b": (True, False, 0),
+    }
+    assert host.put == [replace(before["a"], created=1700000000.5, admitted=77)]
+    assert host.stopped == ["tells-nothing"]
+    assert sorted(TOLD.said) == [("a", "adopted"), ("b", "adopted"), ("tells-nothing", "unknown")]
+
+
+async def test_what_is_recorded_anew_and_does_not_answer_yet_counts_as_half_loaded(engine: Engine) -> None:
+    host = Host("a")
+    unrecorded(host, "a")
+    engine.says = Probe(Readiness.LOADING, "loading")
+    TOLD.said.clear()
+    [launch] = await adopted(host)
+    assert (launch.ready, launch.broken) == (False, True)
+    assert [(record.model, record.ready) for record in host.put] == [("a", False)]
+    why = "the ledger was lost, and it is not known to be ready: it does not answer: loading"
+    assert ("a", why) in TOLD.said
+
+
+@pytest.mark.parametrize(
+    ("says", "silent", "why"),
+    [
+        (Probe(Readiness.READY), False, ""),
+        (Probe(Readiness.LOADING, "loading"), False, "it does not answer: loading"),
+        (Probe(Readiness.READY), True, "it has not answered within 0.05 s"),
+    ],
+)
+async def test_of_other_settings_and_recorded_anew_it_serves_only_if_it_answers(
+    engine: Engine, says: Probe, silent: bool, why: str
+) -> None:
+    """It serves until it is replaced, so a half-loaded one must not pass for it."""
+    host = Host("a")
+    host.records = [replace(host.records[0], digest="of-yesterday")]
+    unrecorded(host, "a")
+    engine.says, engine.silent = says, {"a": anyio.Event()} if silent else {}
+    TOLD.said.clear()
+    [launch] = await adopted(host)
+    assert (launch.digest, launch.spec, launch.on_trial) == ("of-yesterday", None, False)
+    assert (launch.ready, launch.broken) == (not why, bool(why))
+    said = f"the ledger was lost, and it is not known to be ready: {why}" if why else "adopted"
+    assert ("a", said) in TOLD.said
+
+
+async def test_of_a_model_that_left_the_manifest_nobody_is_asked(engine: Engine) -> None:
+    host = Host("a")
+    unrecorded(host, "a")
+    host.specs.clear()
+    [launch] = await adopted(host)
+    assert (launch.ready, launch.spec, engine.asked) == (True, None, [])
+
+
+@pytest.mark.parametrize(
+    ("sleep", "wakes_later", "kept"),
+    [(Sleep.LIGHT, False, False), (Sleep.LIGHT, True, True), (Sleep.OFF, False, True)],
+)
+async def test_what_may_sleep_is_not_taken_for_one_that_serves(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, sleep: Sleep, wakes_later: bool, kept: bool
+) -> None:
+    """It may answer a probe and nothing else; only the ledger knew whether it was awake."""
+    host = Host("a")
+    host.specs["a"] = replace(host.specs["a"], sleep=sleep)
+    host.records = [replace(host.records[0], digest=launch_digest(host.specs["a"]))]
+    monkeypatch.setattr(
+        engine, "sleeper", lambda spec: SimpleNamespace(wakes_later=wakes_later), raising=False
+    )
+    unrecorded(host, "a")
+    [launch] = await adopted(host)
+    assert (launch.ready, launch.broken) == (kept, not kept)
 
 
 @pytest.mark.parametrize(
