@@ -164,6 +164,26 @@ def test_the_next_manager_adopts_what_sleeps_and_its_death_is_in_nobodys_way(
     assert not running(last)
 
 
+def test_without_the_ledger_nobody_is_sent_to_one_that_sleeps(manager: ScriptedManager) -> None:
+    """Whether it sleeps nobody knows any more; a model that cannot sleep is adopted."""
+    pid = put_to_sleep(manager)
+    [other] = manager.wait_ready("other")
+    manager.kill()
+    for file in manager.state_dir.glob("ledger.db*"):
+        file.unlink()
+    manager.start()
+    assert manager.log("adopted", model="other", pid=other)
+    assert manager.wait_log("ending a leftover", model="sleepy")["reason"].endswith(
+        "it may sleep, which only the ledger knew"
+    )
+    wait_for(lambda: not running(pid), SOON, "the end of one that may sleep")
+    assert manager.wait_ready("other") == [other]
+    answer = manager.ask("sleepy")
+    assert answer.status_code == 200
+    assert answer.json()["pid"] != pid
+    assert manager.stop() == 0
+
+
 def test_a_manager_that_ends_while_a_model_goes_to_sleep_leaves_nothing_half_asleep(
     manager: ScriptedManager,
 ) -> None:
