@@ -77,7 +77,9 @@ class Asked(Background):
                 by = said.get("pid", by)
                 self.told = said["error"]["code"] if "error" in said else ""
         return (
-            End("answered", status=200, by=by) if done else End("odd", "a stream ended early as if it were whole")
+            End("answered", status=200, by=by)
+            if done
+            else End("odd", "a stream ended early as if it were whole")
         )
 
     def flowing(self) -> "Asked":
