@@ -30,7 +30,7 @@ test check: ready-test
 	$(PY) -m reconciler.gateway.openapi --check
 	.venv/bin/lint-imports
 	.venv/bin/mypy reconciler tests benchmarks tools
-	$(PY) -m pytest -n 2 --dist loadfile -m "not desk"
+	$(PY) -m pytest -n 3 --dist loadfile -m "not desk"
 	@$(PY) -m examples.desk.setup
 	$(PY) -m pytest -m desk tests/integration/test_desk.py
 

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from faults.oracle import lock_is_free
 from faults.rig import Rig
@@ -32,16 +32,22 @@ def starts_after_death(rig: Rig) -> None:
 
 
 def pause(pids: Iterable[int]) -> None:
-    """Stop processes, as a terminal or a suspend does; return when they have stopped."""
+    """Stop processes, as a terminal or a suspend does; return when they have stopped, or were ended just before."""
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda pid=pid: process_state(pid) == "T", SOON, f"{pid} to stop")  # type: ignore[misc]
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+        wait_for(
+            lambda pid=pid: process_state(pid) in ("T", "Z", None),  # type: ignore[misc]
+            SOON,
+            f"{pid} to stop",
+        )
 
 
 def go_on(pids: Iterable[int]) -> None:
     """Let stopped processes run again."""
     for pid in pids:
-        os.kill(pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

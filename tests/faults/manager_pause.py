@@ -31,6 +31,8 @@ _SEEN: Final = {
     "leased": ("The lease goes on.", "ready"),
     "replacing": ("The stream goes on to its end; then the process with the old settings goes.", "cold"),
 }
+#: States that are tried each time.
+_OFTEN: Final = frozenset({"idle", "streaming", "loading", "draining", "saving", "waking"})
 #: Seconds it is stopped: for a moment, and for longer than a turn of the loop may come late.
 MOMENT: Final = 0.3
 LONG: Final = 6.5
@@ -81,7 +83,7 @@ def _past_deadline(state: str) -> Callable[[Rig], None]:
 def _cells() -> Iterator[Cell]:
     for fault, models in (("manager-stopped", False), ("all-frozen", True)):
         for state, (sees, _) in _SEEN.items():
-            yield Cell(fault, state, sees, _paused(state, MOMENT, models=models))
+            yield Cell(fault, state, sees, _paused(state, MOMENT, models=models), slow=state not in _OFTEN)
     for state in ("loading", "draining"):
         yield Cell("all-frozen-past-a-deadline", state, _SEEN[state][0], _past_deadline(state))
     for fault, models in (("manager-stopped-for-long", False), ("all-frozen-for-long", True)):

@@ -185,6 +185,15 @@ def test_ctrl_c_in_a_terminal_reaches_the_manager_alone(manager: Manager, how: s
         assert "Traceback" not in terminal.text
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Hang-ups are heard by what is started, also where the tests themselves run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_a_terminal_that_is_closed_ends_the_manager_in_order(manager: Manager) -> None:
     manager.write({"chat": manager.fake("chat", "--stream", "40", "--delay", "0.05", residency="warm")})
     with in_terminal(manager.command("--listen", f"127.0.0.1:{manager.gateway_port}")) as terminal:
@@ -198,6 +207,7 @@ def test_a_terminal_that_is_closed_ends_the_manager_in_order(manager: Manager) -
         assert not running(pid)
 
 
+@pytest.mark.usefixtures("heard")
 def test_hanging_up_twice_forces_nothing_and_a_manager_under_nohup_does_not_hear_it(manager: Manager) -> None:
     """The kernel and the shell both hang up on what runs in a terminal that is closed."""
     manager.write({"chat": manager.fake("chat", "--stream", "40", "--delay", "0.05", residency="warm")})
