@@ -195,8 +195,11 @@ def _dies(story: Story, point: str, nth: int, when: str, after: str) -> Callable
         starts_after_death(rig)
         rig.let_go(story.model)
         rig.wait_calm()
-        state = rig.model(story.model)["state"]
-        assert state in after.split(), f"{story.model} is {state} in the next run"
+        wait_for(
+            lambda: rig.model(story.model)["state"] in after.split(),
+            SOON,
+            f"{story.model} in the next run: {after}",
+        )
         rig.asks(story.model).answered()
 
     return run

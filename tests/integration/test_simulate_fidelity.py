@@ -183,6 +183,7 @@ def compare(
 
 
 @pytest.mark.engine
+@pytest.mark.alone
 def test_a_live_run_of_llama_cpp_and_its_replay(new_manager: NewManager, tmp_path: Path) -> None:
     """Three sizes, of which the two smaller ones fit together, and the largest fits alone."""
     pytest.importorskip("xllamacpp")
