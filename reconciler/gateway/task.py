@@ -23,7 +23,7 @@ from reconciler.gateway.upstream.exchange import Exchange
 from reconciler.gateway.upstream.pool import Headers, Outgoing, UnreachableError, UpstreamError
 from reconciler.gateway.wait import priority_of
 from reconciler.gateway.waiting import load_hint, retry_after, state_text
-from reconciler.leases import Cut, Endpoint, Entry, Lease, LeaseRefused, Refusal, Ticket
+from reconciler.leases import Endpoint, Entry, Lease, LeaseRefused, Refusal, Ticket
 from reconciler.manifest.applied import ApiKey, RequestLimits
 
 #: Refusals of the lease book whose `Retry-After` is worked out from what loads take.
@@ -92,10 +92,8 @@ class Task:
     waited = 0.0
     _watching: asyncio.Task[None] | None = None
     _exchange: Exchange | None = None
-    #: Says that the lease it holds, or held last, ends early, and why.
-    _told: Cut | None = None
-    #: Says that the process has ended that its lease led to.
-    _exited: anyio.Event | None = None
+    #: The lease it holds, or held last: it tells why it was cut, and whether the process has ended that it led to.
+    _lease: Lease | None = None
     #: When the request is not tried any more at engines that are not there, by the clock of the event loop.
     _give_up: float | None = None
 
@@ -164,7 +162,7 @@ class Task:
         self.waited += lease.waited
         if lease.cut.is_set():
             raise UnreachableError(f"model {self.model!r} was stopped")
-        self._told, self._exited = lease.cut, lease.endpoint.exited
+        self._lease = lease
         lease.cut.on_set(self.cut)
 
     async def exchange(self, lease: Lease, outgoing: Outgoing, through: Transform | None = None) -> None:
@@ -243,7 +241,7 @@ class Task:
         ended = self.stop.ended
         error = await self._error_of(failure) if ended is None else await self._ended(ended)
         # It knows how to cut this request: another such ring.
-        self._told = None
+        self._lease = None
         if error is not None:
             await self.reply.fail(error, self.extra)
             if failure is not None and error.code == "internal_error":
@@ -276,17 +274,18 @@ class Task:
     async def _ended(self, ending: Ending) -> ApiError | None:
         if ending is Ending.GONE:
             return None
-        if ending is Ending.CUT and self._exited is not None and self._exited.is_set():
+        if ending is Ending.LATE:
+            text = f"model {self.model!r} did not finish within {self.limits.request or 0:g} s"
+            return ApiError(TIMEOUT, text)
+        lease = self._lease
+        if lease is not None and lease.endpoint.exited is not None and lease.endpoint.exited.is_set():
             # Seen sooner than the end of the connection, which a child of the process may hold open besides.
             return await self._broken(UpstreamError("its process ended"))
-        if ending is Ending.CUT and self._told is not None and self._told.why:
-            text = f"model {self.model!r} hangs: {self._told.why}"
+        if lease is not None and lease.cut.why:
+            text = f"model {self.model!r} hangs: {lease.cut.why}"
             return ApiError("model_hung", text, retry_after=AGAIN_SECONDS)
-        if ending is Ending.CUT:
-            text = f"model {self.model!r} was stopped meanwhile"
-            return ApiError("model_stopped", text, retry_after=AGAIN_SECONDS)
-        text = f"model {self.model!r} did not finish within {self.limits.request or 0:g} s"
-        return ApiError(TIMEOUT, text)
+        text = f"model {self.model!r} was stopped meanwhile"
+        return ApiError("model_stopped", text, retry_after=AGAIN_SECONDS)
 
     async def _broken(self, error: UpstreamError) -> ApiError:
         snapshot = self.board.snapshot
