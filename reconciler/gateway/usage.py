@@ -42,9 +42,8 @@ class Edges:
         """Return the tokens that the engine told; None = it told none."""
         last = b"".join(self._last)
         found = _told(last[-BYTES:])
-        if (
-            found[0] is None and self._first
-        ):  # Anthropic's streams and some embeddings tell the prompt at the begin
+        if found[0] is None:
+            # Anthropic's streams and some embeddings tell the prompt at the begin.
             found = _told(self._first)[0], found[1]
         return None if found == _NOTHING else found
 
