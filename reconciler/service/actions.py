@@ -2,9 +2,10 @@
 
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -20,7 +21,7 @@ from reconciler.service import files, plan
 from reconciler.service.ended import last_exit
 from reconciler.service.managers import ServiceManager, State
 from reconciler.service.settings import MARKER, ServiceError, Settings, UnreachableError, read, recorded
-from reconciler.store import StoreError, peek
+from reconciler.store import NewerSchemaError, StoreError, peek
 from reconciler.store.paths import DATABASE, RUN_FILE
 
 Tell = Callable[[str], None]
@@ -116,7 +117,7 @@ def _left(directory: Path) -> bool:
             records = store.launches()
         known = {record.launch_id for record in records}
         return bool(survivors(records, owner)) or not known.issuperset(launches_of(owner))
-    except (StoreError, OSError) as error:
+    except (StoreError, NewerSchemaError, sqlite3.Error, OSError) as error:
         raise ServiceError(
             f"the service is removed; whether models are left cannot be told: {error}"
         ) from error
@@ -131,7 +132,7 @@ def status(manager: ServiceManager, environ: Mapping[str, str]) -> ServiceDocume
     ours = text is not None and MARKER in text
     settings = recorded(text) if text is not None else None
     found, problem = _asked(manager) if text is not None else (State("stopped"), "")
-    ended = _last_end(settings, found)
+    ended, ended_at = _last_end(settings, found)
     return ServiceDocument(
         name=manager.name,
         manager=manager.kind,
@@ -145,8 +146,8 @@ def status(manager: ServiceManager, environ: Mapping[str, str]) -> ServiceDocume
         pid=found.pid,
         since=_started(found.pid),
         restarts=found.restarts,
-        last_exit=ended.words,
-        last_exit_at=ended.at,
+        last_exit=ended,
+        last_exit_at=ended_at,
         says=found.says,
         manifest=settings.manifest if settings is not None else None,
         state_dir=settings.state_dir if settings is not None else None,
@@ -163,18 +164,11 @@ def _asked(manager: ServiceManager) -> tuple[State, str]:
         return State("unknown"), str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
-    words: str | None
-    at: float | None = None
-
-
-def _last_end(settings: Settings | None, found: State) -> _End:
-    """Return how the last run ended: as the service manager knows, else as was written down after it."""
-    kept = last_exit(Path(settings.state_dir)) if settings is not None else None
-    if found.last_exit is not None or kept is None:
-        return _End(found.last_exit)
-    return _End(*kept)
+def _last_end(settings: Settings | None, found: State) -> tuple[str | None, float | None]:
+    """Return how the last run ended, and when: as the service manager knows, else as was written down after it."""
+    if found.last_exit is not None or settings is None:
+        return found.last_exit, None
+    return last_exit(Path(settings.state_dir)) or (None, None)
 
 
 def _current(

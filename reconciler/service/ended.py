@@ -52,10 +52,10 @@ def last_exit(directory: Path) -> tuple[str, float] | None:
         result, code, status, at = kept["result"], kept["code"], str(kept["status"]), float(kept["at"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return _WORDS.get(result) or in_words(code, status), at
+    return _WORDS.get(result) or _in_words(code, status), at
 
 
-def in_words(code: str, status: str) -> str:
+def _in_words(code: str, status: str) -> str:
     """Return an exit as systemd names it (`exited` and a number, `killed` or `dumped` and a signal) in words."""
     if code == "exited":
         return f"exit status {status}"

@@ -1,8 +1,11 @@
-"""A service manager that is missing, does not answer or refuses: said with what to do, and nothing half done."""
+"""A service manager or a ledger that is missing, silent or refuses: said, and how to help it, nothing half-done."""
 
 import os
+import sqlite3
 from pathlib import Path
 
+from reconciler.host.owner import owner_of
+from reconciler.store import DATABASE
 from service_tools import Tools
 
 from .conftest import Run, unit
@@ -57,3 +60,18 @@ def test_a_start_that_fails_is_said(home: Path, tools: Tools, run: Run) -> None:
         "error: reconcile.service did not start (see: journalctl --user -u reconcile -n 20): Job for reconcile.service"
         " failed.\n"
     )
+
+
+def test_a_ledger_of_a_newer_version_does_not_say_what_is_left(home: Path, tools: Tools, run: Run) -> None:
+    run("install", "desk", "--state-dir", "state")
+    (home / "state").mkdir()
+    owner_of(home / "state")  # a loop ran here
+    db = sqlite3.connect(home / "state" / DATABASE)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    code, out, err = run("uninstall")
+    assert (code, out) == (1, f"stopped reconcile and removed {unit(home)}\n")
+    assert err.startswith(
+        "error: the service is removed; whether models are left cannot be told: schema version 99 is newer than"
+    )
+    assert not unit(home).exists()
