@@ -1,7 +1,6 @@
 """`--since`: how far back, as a duration or as a local date and time."""
 
 import time
-from collections.abc import Callable
 from datetime import datetime
 
 from reconciler.cli.output import UsageError
@@ -13,14 +12,14 @@ def now() -> float:
     return time.time()
 
 
-def since_time(text: str | None, default: float, wall: Callable[[], float] | None = None) -> float:
+def since_time(text: str | None, default: float) -> float:
     """Return wall-clock seconds: those `text` names, or so long ago as it says; None = `default` seconds ago.
 
     Raises UsageError, also for a time that is still to come.
     """
     from reconciler.manifest.sizes import UnitError, parse_duration
 
-    today = (wall or now)()
+    today = now()
     if text is None:
         return max(0.0, today - default)
     try:

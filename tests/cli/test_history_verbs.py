@@ -258,13 +258,13 @@ def test_an_export_writes_over_nothing_unasked(ledger: Path, tmp_path: Path, cap
     ],
 )
 def test_how_a_time_is_written(text: str | None, seconds: float) -> None:
-    assert since_time(text, 5.0, lambda: NOW) == pytest.approx(seconds)
+    assert since_time(text, 5.0) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "7 days", "-3h", "2026-13-01", "inf"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(UsageError, match="how long ago, like 90m"):
-        since_time(text, 5.0, lambda: NOW)
+        since_time(text, 5.0)
 
 
 @pytest.fixture
