@@ -128,7 +128,11 @@ def last_lines(path: Path, count: int) -> bytes:
 
     Raises OSError.
     """
-    data = _end_of(path, count)
+    return _with_rotated(path, _end_of(path, count), count)
+
+
+def _with_rotated(path: Path, data: bytes, count: int) -> bytes:
+    """Return the last lines of a log, after those of the rotated file that they lack."""
     lacking = count - len(data.splitlines())
     rotated = _rotated(path)
     return _end_of(rotated, lacking) + data if lacking > 0 and rotated.exists() else data
@@ -167,9 +171,7 @@ def following(path: Path, lines: int, pause: Callable[[], None]) -> Iterator[byt
             offset = os.fstat(file.fileno()).st_size
             recent = os.pread(file.fileno(), min(offset, _MEMORY), max(0, offset - _MEMORY))
             begin = _last_lines(file.fileno(), offset, lines)
-        lacking = lines - len(begin.splitlines())
-        older = _end_of(_rotated(path), lacking) if lacking > 0 and _rotated(path).exists() else b""
-        yield older + begin
+        yield _with_rotated(path, begin, lines)
     while True:
         size = path.stat().st_size if path.exists() else 0
         if size < offset:
