@@ -36,7 +36,7 @@ def room_lines(advice: Json) -> Iterable[tuple[str, str]]:
 
 
 def _value(worth: Json) -> str:
-    """Return `8.8 s = (11.0 s to load + 4.0 s besides) x 0.5867; used again within 15 min: about 78 %`.
+    """Return `8.8 s = (10.6 s to load + 4.0 s besides) x 0.6000; used again within 15 min: about 78 %`.
 
     Where several are expected to wait together, their number is a third term.
     """
