@@ -1,10 +1,17 @@
 """Writing to the ledger so that a full disk stops nothing: what is resident serves on, and the trouble is told."""
 
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 
 from reconciler.store import AsyncStore, StoreError
+
+#: Seconds without a write that failed after which the log says that the trouble is over. On a full disk a page comes
+#: free now and then, which takes a row or two, and a turn with nothing to write succeeds as well: the trouble goes on.
+#: More than `tally.PACE`, after which the last one tries again.
+CALM_SECONDS: Final = 10.0
 
 log = structlog.get_logger("reconciler.loop")
 
@@ -12,22 +19,26 @@ log = structlog.get_logger("reconciler.loop")
 class Keeper:
     """Tries writes and remembers whether the last one failed."""
 
-    def __init__(self) -> None:
-        #: Why the ledger could not be written, until it can be again; for the status.
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        #: Why the last write failed, None when it did not; for the status.
         self.trouble: str | None = None
+        #: When a write failed last, until the log has said that this is over; None = it has nothing to say.
+        self._failed_at: float | None = None
 
     async def keep(self, write: Awaitable[object]) -> bool:
-        """Return whether it was written. Trouble is logged when it begins and when it ends, not each time."""
+        """Return whether it was written. Trouble is logged when it begins and once it is over, not each time."""
         try:
             await write
         except StoreError as error:
-            if self.trouble is None:
+            if self._failed_at is None:
                 log.error("the ledger cannot be written: the models serve on", error=str(error))
-            self.trouble = str(error)
+            self.trouble, self._failed_at = str(error), self._clock()
             return False
-        if self.trouble is not None:
+        self.trouble = None
+        if self._failed_at is not None and self._clock() - self._failed_at >= CALM_SECONDS:
             log.info("the ledger can be written again")
-            self.trouble = None
+            self._failed_at = None
         return True
 
     async def catch_up(self, store: AsyncStore) -> list[str]:
