@@ -10,7 +10,6 @@ import anyio.to_thread
 import httpx
 
 from reconciler.board import Progress
-from reconciler.boot import boot_id
 from reconciler.core.crashes import FailureKind
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Event, Failed, Ready
@@ -27,9 +26,9 @@ from reconciler.loop.failures import Failure
 from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.launches import Launch
 from reconciler.loop.readiness import BEFORE_READY, LoadError, explained, until_ready
+from reconciler.loop.rebuilt import first_record
 from reconciler.loop.signs import Patience
 from reconciler.loop.sleeping import Sleeping
-from reconciler.store import LaunchRecord
 
 #: Seconds a server has to answer one real call after its state could not be restored.
 ANSWER_SECONDS: Final = 10.0
@@ -77,9 +76,8 @@ class Loader:
                 if action.pid is None:
                     launch = await self._start(action, spec)
                 else:
-                    launch = self._asleep(
-                        action
-                    )  # known before anything can be given up: it is then to be ended
+                    # Known before anything can be given up: it is then to be ended.
+                    launch = self._asleep(action)
                     await self._wake(launch, action, spec)
                 await self._watched(launch, spec, seen.append, patience)
         except (HostError, LoadError) as error:
@@ -88,14 +86,11 @@ class Loader:
             await self._undo(launch)
             raise
         else:
-            if patience.scope.cancelled_caught:
+            if launch is None or patience.scope.cancelled_caught:
                 failure = await self._given_up(launch, spec, patience.over(seen[-1]))
-            elif launch is not None:
-                failure = await self._admit(launch, spec)
-            if failure is None:
+            elif (failure := await self._admit(launch, spec)) is None:
                 # Requests have been served since then: what was noted afterwards let nobody wait for this model.
-                ready = launch.loaded_at if launch is not None else self._hands.clock()
-                return Outcome(Ready(), ready - began, launch=launch)
+                return Outcome(Ready(), launch.loaded_at - began, launch=launch)
         finally:
             patience.close()
             self.patience = None
@@ -118,20 +113,9 @@ class Loader:
         command = await self._command(spec, port)
         launch_id, created = uuid.uuid4().hex, time.time()
         told = Origin(action.model, action.digest, port, created, action.size)
-        record = LaunchRecord(
-            launch_id,
-            told.model,
-            told.digest,
-            None,
-            None,
-            port,
-            boot_id(),
-            created=created,
-            admitted=told.admitted,
-        )
         # Written before the process exists: should we die in between, its mark is known. Where nothing can be written
         # it is started all the same; the next run then makes the record from what the process tells.
-        await self._hands.keeper.keep(self._hands.store.put_launch(record))
+        await self._hands.keeper.keep(self._hands.store.put_launch(first_record(launch_id, told)))
         found = await self._hands.observer.before(spec)
         # Shielded: a process that has been started must be on a page before anything else can happen to us.
         with anyio.CancelScope(shield=True):
