@@ -1,11 +1,11 @@
 """After a crash of ours: which of the recorded launches still run, and are provably ours."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from reconciler.boot import boot_id
-from reconciler.host.identity import Process, alive, process_table
+from reconciler.host.identity import Process, Stat, alive, process_table
 from reconciler.host.tree import Mark, members
 
 
@@ -72,7 +72,7 @@ def survivors(records: Iterable[Record], owner: str) -> tuple[Survivor, ...]:
         root = _recorded(record, boot)
         tree = members(root, Mark(owner, record.launch_id), thorough=True)
         if tree:
-            top = root if root in tree else topmost(tree)
+            top = root if root in tree else topmost(tree, process_table())
             found.append(Survivor(record, top, tuple(p.pid for p in tree)))
     return tuple(found)
 
@@ -84,9 +84,8 @@ def _recorded(record: Record, boot: str) -> Process | None:
     return process if alive(process) else None
 
 
-def topmost(tree: tuple[Process, ...]) -> Process:
-    """Return the member whose parent is no member; of several, the one that started first. Blocking."""
-    table = process_table()
+def topmost(tree: tuple[Process, ...], table: Mapping[int, Stat]) -> Process:
+    """Return the member whose parent is no member by this `table`; of several, the one that started first."""
     pids = {process.pid for process in tree}
     tops = [p for p in tree if p.pid in table and table[p.pid].parent not in pids]
     return min(tops or tree, key=lambda p: (p.started, p.pid))

@@ -12,6 +12,7 @@ import filelock
 
 from reconciler.host.errors import StateLocked, StateUnwritable
 from reconciler.host.identity import Process, alive, identify
+from reconciler.host.owner import write_private
 
 _LOCK: Final = "lock"
 _HOLDER: Final = "lock.holder"
@@ -63,11 +64,8 @@ class StateLock:
         self.release()
 
     def _write(self, me: Process) -> None:
-        draft = self._holder.with_suffix(".new")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            json.dump({"pid": me.pid, "started": me.started, "since": time.time()}, file)
-        draft.replace(self._holder)
+        note = {"pid": me.pid, "started": me.started, "since": time.time()}
+        write_private(self._holder, json.dumps(note))
 
     def _refusal(self) -> StateLocked:
         deadline = time.monotonic() + _NAME_SECONDS

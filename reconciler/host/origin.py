@@ -53,7 +53,7 @@ def recall(owner: str, launch_ids: Iterable[str]) -> tuple[Recalled, ...]:
         tree = members(None, Mark(owner, launch_id), thorough=True, table=table)
         if not tree:
             continue
-        top = topmost(tree)
+        top = topmost(tree, table)
         origin = origin_in(read_environ(top.pid))
         if origin is not None and table[top.pid].session == top.pid:
             found.append(Recalled(launch_id, top, origin))
