@@ -1,6 +1,7 @@
 """The ledger in memory: entries by launch, written through to the store when they change."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from reconciler.core import book
 from reconciler.core.starved import eased
@@ -66,23 +67,11 @@ class Ledger:
         """Write what changed; what could not be written is tried again at the next turn."""
         for key, entry in sorted(self._entries.items()):
             old = self._written.get(key)
-            if old is None or _other(entry, old) or entry.peak - old.peak >= self.NOTICEABLE:
+            if (
+                old is None
+                or replace(entry, peak=old.peak) != old
+                or entry.peak - old.peak >= self.NOTICEABLE
+            ):
                 if not await self._keeper.keep(self._store.put_entry(entry)):
                     return
                 self._written[key] = entry
-
-
-def _other(entry: LedgerEntry, old: LedgerEntry) -> bool:
-    """Whether anything but the peak differs."""
-    fields = (
-        "failures",
-        "retry_at",
-        "last_error",
-        "load_seconds",
-        "build",
-        "said",
-        "weights",
-        "kind",
-        "raised",
-    )
-    return any(getattr(entry, f) != getattr(old, f) for f in fields)
