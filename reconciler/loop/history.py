@@ -17,9 +17,8 @@ from reconciler.core.types import Chance, Evict, Load, Manifest, Observation, St
 from reconciler.leases import Arrival, Ended, LeaseBook
 from reconciler.loop.farewells import Farewells
 from reconciler.loop.hands import Outcome
-from reconciler.loop.journal import Journal
+from reconciler.loop.journal import Journal, had
 from reconciler.loop.keeper import Keeper
-from reconciler.loop.launches import Launch
 from reconciler.loop.local_time import LocalTime
 from reconciler.loop.mended import Mended
 from reconciler.loop.replay import REACH, replayed
@@ -95,7 +94,7 @@ class History:
             recent = await self._store.ask(
                 lambda store: store.evictions(limit=EVERYTHING, since=wall - WINDOW)
             )
-            self.resumed = await self._store.ask(lambda store: resumed(store, wall, now))
+            self.resumed = await self._store.ask(lambda store: resumed(store, last, wall, now))
         except StoreError as error:
             log.error("what was done before cannot be read", error=str(error))
         else:
@@ -168,9 +167,10 @@ class History:
         """Tell nothing any more of models that could not stand in memory together and now can."""
         if not self.regrets:
             return
-        for group in self._mended.look(self._farewells.circles(), manifest, world, now):
-            self._farewells.forgive(group)
-        self.regrets = self._farewells.regrets(now)
+        if over := self._mended.look(self._farewells.circles(), manifest, world, now):
+            for group in over:
+                self._farewells.forgive(group)
+            self.regrets = self._farewells.regrets(now)
 
     def _take(self) -> int:
         arrivals, ended = self._book.taken()
@@ -252,7 +252,7 @@ class History:
                 digest=step.digest,
                 reason=str(step.reason),
                 seconds=done.seconds,
-                peak=_most(done.launch),
+                peak=had(done.launch, 0) or None,
                 outcome=outcome,
                 waiting=begun.waiting,
                 kind="load" if step.pid is None else "wake",
@@ -264,10 +264,3 @@ class History:
     def evicted(self, step: Evict, outcome: str, seconds: float) -> None:
         """Note how an eviction went: `gone`, `asleep` or `given-up`."""
         self._farewells.ended(step, outcome, seconds)
-
-
-def _most(launch: Launch | None) -> int | None:
-    """Return the most that a launch is known to have held; None = nothing is."""
-    if launch is None:
-        return None
-    return max(launch.holds or 0, (launch.held.peak or 0) + (launch.warm or 0)) or None

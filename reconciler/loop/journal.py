@@ -168,11 +168,10 @@ class Journal:
     ) -> LedgerEntry:
         """A load failed; return what is known of it now, the time of the next try among it."""
         known, error = self._ledger.entry(step.model, step.digest), failure.text
-        if (
-            launch is not None and launch.weights
-        ):  # which may have been too new to be told from half a copy before
+        if launch is not None and launch.weights:
+            # Which may have been too new to be told from half a copy before.
             known = replace(known, weights=launch.weights)
-        entry = book.failed(known, error, now, failure.kind, _had(launch, step.size))
+        entry = book.failed(known, error, now, failure.kind, had(launch, step.size))
         self._ledger.update(entry)
         wait = (entry.retry_at or now) - now
         facts = {"kind": str(failure.kind), "tries": entry.failures, "next_try_in": wait}
@@ -246,8 +245,8 @@ class Journal:
         """A ready model died by itself, which had answered so many requests."""
         ran = now - launch.loaded_at
         entry = self._ledger.entry(launch.model, launch.digest)
-        had = _had(launch, launch.admitted)
-        self._ledger.update(book.crashed(entry, failure.text, ran, answered, now, failure.kind, had))
+        most = had(launch, launch.admitted)
+        self._ledger.update(book.crashed(entry, failure.text, ran, answered, now, failure.kind, most))
         facts = {"pid": launch.process.pid, "after": f"{ran:.1f} s", "answered": answered}
         log.error("model died", model=launch.model, **facts, kind=str(failure.kind), error=failure.text)
         await self._event("crashed", launch.model, str(failure.kind), failure.text)
@@ -272,7 +271,7 @@ class Journal:
         await self._event("hung", launch.model, "Hung", why)
 
 
-def _had(launch: Launch | None, given: int) -> int:
+def had(launch: Launch | None, given: int) -> int:
     """Return the bytes that a launch was given, or held at its end if that was more."""
     if launch is None:
         return 0

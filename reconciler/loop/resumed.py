@@ -1,5 +1,6 @@
 """What an earlier run did that still holds: loads in advance that count, and models that are to stay out."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,13 +22,16 @@ class Resumed:
     dismissed: tuple[str, ...] = ()
 
 
-def resumed(store: Store, wall: float, now: float) -> Resumed:
-    """Return what still holds; `wall` is the wall-clock time of `now`. Blocking. Raises sqlite3.Error."""
+def resumed(store: Store, last: Iterable[EvictionRecord], wall: float, now: float) -> Resumed:
+    """Return what still holds. Blocking. Raises sqlite3.Error.
+
+    `last` is `Store.last_evictions`, `wall` the wall-clock time of `now`.
+    """
     # The event is written when a load begins: one that a crash ended has no record of its own.
     begun = store.event_times("load", str(Reason.PREWARM), wall - HOUR)
     # Of a clock that was set back since, the times lie ahead: as if it were just now.
     ages = (max(0.0, wall - at) for at in begun)
-    gone = {one.model for one in store.last_evictions() if _stays_out(store, one)}
+    gone = {one.model for one in last if _stays_out(store, one)}
     # A crash in the middle of such an eviction: there is no record of it, and it is still to be done.
     gone.update(store.begun_last(str(Reason.DISMISSED)))
     return Resumed(tuple(sorted(now - age for age in ages)), tuple(sorted(gone)))
