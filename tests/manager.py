@@ -49,13 +49,18 @@ def command_line(pid: int) -> str:
         return ""
 
 
-def process_state(pid: int) -> str | None:
-    """Return the letter the kernel gives a process's state; None if there is no such process."""
+def process_fields(pid: int) -> list[str]:
+    """Return what the kernel says of a process, from its state and its parent on; empty if there is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return None
-    return text[text.rindex(")") + 2]
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+def process_state(pid: int) -> str | None:
+    """Return the letter the kernel gives a process's state; None if there is no such process."""
+    return next(iter(process_fields(pid)), None)
 
 
 def running(pid: int) -> bool:
@@ -197,11 +202,24 @@ class Manager:
         self.others.append(process)
         return process
 
-    def start(self) -> Self:
+    def begin_to_serve(self, *options: str) -> None:
+        """Start the manager on the port of its gateway; it may not answer yet when this returns."""
+        self.process = self.launch("--listen", f"127.0.0.1:{self.gateway_port}", *options)
+
+    def start(self, *options: str) -> Self:
         """Start the manager and return once it has published what it sees."""
-        self.process = self.launch("--listen", f"127.0.0.1:{self.gateway_port}")
+        self.begin_to_serve(*options)
         wait_for(self.answers, SOON, "a manager that answers")
         return self
+
+    def refuses_to_start(self, port: int | None = None) -> str:
+        """Start the program, on another port of its gateway if told so; it must end with 1; return what it said."""
+        before = len(self.output.read_text()) if self.output.exists() else 0
+        listen = f"127.0.0.1:{self.gateway_port if port is None else port}"
+        assert self.launch("--listen", listen).wait(SOON) == 1
+        said = self.output.read_text()[before:]
+        assert "Traceback" not in said, said
+        return said
 
     def answers(self) -> bool:
         """Return whether the manager has turned once; fail if it has ended instead."""
@@ -325,6 +343,15 @@ class Manager:
         assert found is not None
         return found
 
+    def doing(self, doing: str, model: str) -> None:
+        """Wait until the action in flight is this one."""
+
+        def look() -> bool:
+            action = self.status()["action"]
+            return bool(action) and (action["doing"], action["model"]) == (doing, model)
+
+        wait_for(look, SOON, f"{doing} {model}")
+
     def processes(self, model: str) -> list[int]:
         """Return the pids of the running processes of a model, whoever started them, from the process table."""
         return [pid for pid in pids() if self.tag(model) in command_line(pid)]
@@ -339,14 +366,8 @@ class Manager:
 
     def children(self) -> dict[int, str]:
         """Return the manager's child processes with the letter of their state."""
-        found = {}
-        for pid in pids():
-            with suppress(OSError):
-                text = Path(f"/proc/{pid}/stat").read_text()
-                state, parent = text[text.rindex(")") + 2 :].split()[:2]
-                if int(parent) == self.pid:
-                    found[pid] = state
-        return found
+        fields = {pid: process_fields(pid) for pid in pids()}
+        return {pid: said[0] for pid, said in fields.items() if said and int(said[1]) == self.pid}
 
     def log(self, event: str | None = None, **wanted: object) -> list[dict[str, Any]]:
         """Return the manager's log lines, or those of one event that have these values."""
@@ -443,11 +464,11 @@ class Asking(Background):
 
 
 class Streaming(Background):
-    """An open stream: counts the events that arrive."""
+    """An open stream: counts the events that arrive. `more` is what else its request says."""
 
-    def __init__(self, url: str, model: str) -> None:
+    def __init__(self, url: str, model: str, **more: object) -> None:
         super().__init__()
-        self.url, self.model = url, model
+        self.url, self.model, self.more = url, model, more
         self.events: list[dict[str, Any]] = []
         self.done = False
         self._client = httpx.Client(trust_env=False, timeout=60)
@@ -457,7 +478,7 @@ class Streaming(Background):
     def work(self) -> None:
         with (
             self._client as client,
-            client.stream("POST", self.url + CHAT, json=chat(self.model, stream=True)) as answer,
+            client.stream("POST", self.url + CHAT, json=chat(self.model, stream=True, **self.more)) as answer,
         ):
             assert answer.status_code == 200, answer.read()
             for line in answer.iter_lines():

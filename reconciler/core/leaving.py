@@ -48,8 +48,7 @@ def rests_until(row: Row, now: float) -> float | None:
 
 def safe_until(spec: ModelSpec, instance: Instance) -> float:
     """Return until when a model may not be displaced because it was loaded a moment ago."""
-    stays = max(spec.min_resident, spec.cooldown) if instance.returned else spec.min_resident
-    return instance.loaded_at + stays
+    return instance.loaded_at + stays_for(spec, instance)[1]
 
 
 def stays_for(spec: ModelSpec, instance: Instance) -> tuple[str, float]:

@@ -73,27 +73,21 @@ class Room:
         self.coming_bytes = 0
         self.bytes = PriorityBytes(victims)
         self.own_bytes = PriorityBytes(victims if self.sharing else (), own=True)
-        #: Those of them that may go now, and those that may be drained now.
-        settled = [r for r in residents if self._has_stayed(r)]
+        stays = [(safe_until(r.spec, r.instance), r) for r in residents if r.instance is not None]
         #: Those of them that stay a while yet, whoever wants their room, and until when.
         self.kept = sorted(
-            (
-                (safe_until(r.spec, r.instance), r)
-                for r in residents
-                if r.instance is not None and not self._has_stayed(r) and not r.demand.held
-            ),
+            ((safe, r) for safe, r in stays if now < safe and not r.demand.held),
             key=lambda kept: (kept[0], kept[1].name),
         )
         self.asleep = (self.sleepers.displaceable,) if self.sleepers.victims else ()
-        self.idle = Displaceable(r for r in settled if not r.busy)
+        #: Those of them that may go now.
+        self.idle = Displaceable(r for safe, r in stays if now >= safe and not r.busy)
         #: Those in use that may be drained for somebody, and until when each stays even so. A model that is held stays
         #: until it is released, however long somebody waits for its room.
         self.used = [
-            (safe_until(r.spec, r.instance), r)
-            for r in residents
-            if r.busy and r.instance is not None and not r.demand.held and not spared(r, Reason.MAKE_ROOM)
+            (safe, r) for safe, r in stays if r.busy and not r.demand.held and not spared(r, Reason.MAKE_ROOM)
         ]
-        self.busy = Displaceable(r for safe, r in self.used if self.now >= safe)
+        self.busy = Displaceable(r for safe, r in self.used if now >= safe)
         self.pinned = Pinned(table, self.budget, now)
         #: Models taken out of memory so far for a reason after which they rest.
         self.resting: set[str] = set()

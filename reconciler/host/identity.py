@@ -45,14 +45,11 @@ def read_stat(pid: int) -> Stat | None:
     """
     if not LINUX:
         return _read_psutil(pid)
-    try:
-        data = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
+    fields = _fields(f"/proc/{pid}/stat")
+    if fields is None:
         return None
-    # The name may hold blanks and brackets: the fields proper begin after the last bracket.
-    fields = data[data.rfind(b")") + 2 :].split()
     # A leader that left its other threads behind looks like a zombie, but its memory is still there.
-    alive = fields[0] not in (b"Z", b"X", b"x") or int(fields[17]) > 1
+    alive = fields[0] not in _DEAD or int(fields[17]) > 1
     return Stat(started=int(fields[19]), parent=int(fields[1]), session=int(fields[3]), alive=alive)
 
 

@@ -74,10 +74,10 @@ def why_not(limits: Limits, root: Path = Path("/")) -> str | None:
     if limits.memory is not None and isinstance(where := place(root), str):
         return f"limits.memory cannot be set here: {where}"
     if limits.oom_score_adj is not None:
-        own = whole((read_text(root / "proc/self/oom_score_adj") or "").removeprefix("-"))
-        if own is None:
+        own = (read_text(root / "proc/self/oom_score_adj") or "").strip()
+        if whole(own.removeprefix("-")) is None:
             return "limits.oom_score_adj cannot be set here: this system has no such thing"
-        ours = int((read_text(root / "proc/self/oom_score_adj") or "0").strip())
+        ours = int(own)
         if limits.oom_score_adj < ours and not _may_raise(root):
             return (
                 f"limits.oom_score_adj: {limits.oom_score_adj} is below our own {ours}, which takes a right that this"

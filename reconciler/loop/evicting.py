@@ -21,13 +21,10 @@ from reconciler.loop.standstill import Deadline
 
 #: What holders of cut leases get to leave.
 CUT_SECONDS: Final = 2.0
-
 #: Seconds between two looks whether the last request of a process that hangs is over.
 ENDED_PACE: Final = 0.1
-
 #: Owners of ended leases that are named in the log.
 NAMED: Final = 5
-
 #: Reasons for which a process is stopped so that a new one of its model may take its place.
 REPLACING: Final = frozenset({Reason.DRIFTED, Reason.RESTART_DUE})
 
@@ -129,23 +126,12 @@ class Evictor:
                     self._hands.book.unseal(launch.model)
                     return Outcome(Aborted(), self._hands.clock() - began, "it still works on a job", launch)
                 if launch.hung:
-                    why = await self._let_end(launch, limits().drain_timeout)
-                else:
-                    why = await self._drain(launch, limits().drain_timeout) or await self._in_vain(
-                        action, launch
-                    )
-                if why:
+                    await self._let_end(launch, limits().drain_timeout)
+                elif why := (
+                    await self._drain(launch, limits().drain_timeout) or await self._in_vain(action, launch)
+                ):
                     return Outcome(Aborted(), self._hands.clock() - began, why, launch)
-                launch.stopping = True
-                launch.served_before += self._hands.book.served(launch.model)
-                launch.served = 0
-                self._hands.book.close(launch.model)
-                self._hands.launches.unserve(launch)
-                self._hands.launches.unloaded(
-                    launch.model, rests=action.reason in RESTING, displaced=action.reason in DISPLACING
-                )
-                await self._close_upstream(launch.model)
-                writes = await self._save(launch)
+                writes = await self._out_of_service(action, launch)
             launch.stopping = True
             self._hands.tell(Progress(launch.model, "stopping", self._hands.clock()))
             if action.sleep and writes is None and not (self._last or self._hands.hurry.is_set()):
@@ -162,6 +148,19 @@ class Evictor:
             return Outcome(event, self._hands.clock() - began, error, launch)
         finally:
             self._hands.tell(None)
+
+    async def _out_of_service(self, action: Evict, launch: Launch) -> float | None:
+        """Send nothing to it any more, and have its state saved; return as `_save` does."""
+        launch.stopping = True
+        launch.served_before += self._hands.book.served(launch.model)
+        launch.served = 0
+        self._hands.book.close(launch.model)
+        self._hands.launches.unserve(launch)
+        self._hands.launches.unloaded(
+            launch.model, rests=action.reason in RESTING, displaced=action.reason in DISPLACING
+        )
+        await self._close_upstream(launch.model)
+        return await self._save(launch)
 
     async def _save(self, launch: Launch) -> float | None:
         """Have its state saved, unless the user is in a hurry, or comes to be; return how soon it has to end then.
@@ -206,7 +205,7 @@ class Evictor:
         last = self._hands.book.last_used(action.model)
         return action.reason is Reason.IDLE_EXPIRED and last is not None and last > action.last_used
 
-    async def _let_end(self, launch: Launch, timeout: float) -> str:
+    async def _let_end(self, launch: Launch, timeout: float) -> None:
         """Wait for requests that a process that hangs still sends something to; the others are told by `Liveness`.
 
         Nobody else is waited for, and nothing is called off: leases from outside wait for the next process.
@@ -224,7 +223,6 @@ class Evictor:
                     while self._hands.book.active(launch.model):  # noqa: ASYNC110 - holds would keep `drained` waiting
                         await anyio.sleep(ENDED_PACE)
                     tasks.cancel_scope.cancel()
-        return ""
 
     async def _drain(self, launch: Launch, timeout: float) -> str:
         """Wait until nobody is served any more, or the deadline passes: then what is left is cut.
@@ -258,24 +256,27 @@ class Evictor:
             self.drain = None  # from here on nothing is called off
         if drain.called_off:
             return drain.called_off
+        await self._cut(drain)
+        return ""
+
+    async def _cut(self, drain: Drain) -> None:
+        """Cut what a drain has left, and say so."""
+        model = drain.launch.model
         if drain.scope.cancelled_caught:
-            jobs = self._hands.book.works_on(launch.model)
+            jobs = self._hands.book.works_on(model)
             log.warning(
                 "requests are cut: timeouts.drain has passed",
-                model=launch.model,
+                model=model,
                 within=_seconds(drain.limit),
                 **({"jobs": jobs} if jobs else {}),
             )
-        if ended := self._held(launch.model):
+        if ended := self._held(model):
             owners = sorted({hold.owner for hold in ended})
             more = {"more": len(owners) - NAMED} if len(owners) > NAMED else {}
-            log.warning(
-                "leases are ended", model=launch.model, leases=len(ended), owners=owners[:NAMED], **more
-            )
-        self._hands.book.cut(launch.model)
+            log.warning("leases are ended", model=model, leases=len(ended), owners=owners[:NAMED], **more)
+        self._hands.book.cut(model)
         with anyio.move_on_after(CUT_SECONDS):
-            await self._hands.book.drained(launch.model)
-        return ""
+            await self._hands.book.drained(model)
 
     def _tell(self, drain: Drain) -> None:
         limit = drain.limit if drain.limit < inf else None

@@ -146,6 +146,8 @@ class Liveness:
         late = self._count()
         self._follow(late=late)
         due = [w for w in self._watched.values() if self._is_due(w)]
+        if not due:
+            return  # mostly so: no thread is woken for nothing
         read = await anyio.to_thread.run_sync(self._signs.read, [self._question(w) for w in due])
         for watched in due:
             if self._serves(watched.launch):

@@ -66,7 +66,7 @@ BLOCKED_TICK: Final = 1.0
 #: Seconds between looks at most while somebody waits for models in use: hundreds of requests may end in each of them.
 CROWDED_PACE: Final = 0.1
 #: A model waits for others that are in use, or were loaded a moment ago.
-_FOR_REST: Final = frozenset({Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT})
+FOR_REST: Final = frozenset({Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT})
 _FOR_ROOM: Final = frozenset(
     {Reason.INSUFFICIENT_MEMORY, Reason.MEMORY_PRESSURE, Reason.MEMORY_UNKNOWN, Reason.OUTRANKED}
 )
@@ -349,7 +349,7 @@ class Loop:
         world = self._outlook.world(manifest, observation, self._ledger.entries(), now)
         self._history.mend(manifest, world, now)
         made = told(plan(manifest, world, now), self._slot.state)
-        self._crowded = any(v.reason in _FOR_REST for v in made.verdicts)
+        self._crowded = any(v.reason in FOR_REST for v in made.verdicts)
         proved = once_ready(manifest, world.ledger)
         for model, refusal in refusals(made, proved).items():
             self._book.refuse(model, refusal)

@@ -75,9 +75,10 @@ class Observer:
     ) -> Observation:
         """Return what is there now. Files, processes and memory are read in a worker thread."""
         live = list(self._launches)
-        self._count(live, now)
+        demands = self._book.demands()
+        self._count(live, {d.model for d in demands if d.in_use}, now)
         self._specs, self._ports = dict(specs), ports
-        due = self._due(specs, now)
+        due = self._due(specs, {d.model for d in demands if d.waiting or d.wanted}, now)
         memory, checked = await anyio.to_thread.run_sync(self._read, live, due, ports, now)
         self._checked = {m: c for m, c in (self._checked | checked).items() if m in specs}
         self._seq += 1
@@ -191,9 +192,8 @@ class Observer:
             return launch.loaded_at, 0
         return self._book.last_used(launch.model) or launch.loaded_at, self._book.served(launch.model)
 
-    def _count(self, live: list[Launch], now: float) -> None:
+    def _count(self, live: list[Launch], in_use: set[str], now: float) -> None:
         """Note how each process is used, and now and then that this is to be recorded."""
-        in_use = {d.model for d in self._book.demands() if d.in_use}
         for launch in live:
             if self._launches.serving(launch.model) is not launch:
                 continue
@@ -212,8 +212,7 @@ class Observer:
             for d in self._book.demands()
         )
 
-    def _due(self, specs: Mapping[str, LaunchSpec], now: float) -> list[LaunchSpec]:
-        asked = {d.model for d in self._book.demands() if d.waiting or d.wanted}
+    def _due(self, specs: Mapping[str, LaunchSpec], asked: set[str], now: float) -> list[LaunchSpec]:
         due = []
         for name, spec in sorted(specs.items()):
             old = self._checked.get(name)

@@ -12,7 +12,7 @@ from reconciler.core.types import Evict, Load, Manifest, Plan, Reason, Residency
 from reconciler.leases import Lease, Refusal
 from reconciler.leases.page import Page
 from reconciler.loop.drains import Drains
-from reconciler.loop.loop import CROWDED_PACE
+from reconciler.loop.loop import CROWDED_PACE, FOR_REST
 from reconciler.loop.refusals import once_ready, refusals
 from reconciler.simulate.clock import CALL, COME, END, Clock
 from reconciler.simulate.crowd import Crowd
@@ -149,7 +149,7 @@ class Simulation:
         refused = refusals(made, self._proved)
         self._hopeless = {model: why for model, why in refused.items() if why.retry_after is None}
         self._refuse(refused)
-        if any(v.reason in (Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT) for v in made.verdicts):
+        if any(v.reason in FOR_REST for v in made.verdicts):
             self._not_before = now + CROWDED_PACE
         looks = (
             made.changes_at,

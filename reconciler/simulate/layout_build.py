@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from reconciler.core import book
 from reconciler.core.memory import Memory, Stall, Swap
 from reconciler.core.types import Instance, Preflight, World
 from reconciler.loop.admission import admissions
@@ -19,12 +20,13 @@ NOTHING = Past()
 def layout_here(applied: Applied, world: World, *, name: str, past: Past = NOTHING) -> Layout:
     """Return the manifest on this machine; `world` is as it was looked at, whatever is loaded in it.
 
-    Failures in the ledger are forgotten: in a simulation every load succeeds that is possible at all.
+    Failures in the ledger are forgotten, and what a model is charged more for them for a while: in a simulation every
+    load succeeds that is possible at all.
     """
     seen = world.observation
     found = tuple(sorted(seen.preflights, key=lambda p: p.model))
     known = tuple(
-        replace(entry, failures=0, retry_at=None, last_error="")
+        replace(book.forgotten(entry), peak=entry.peak, said=entry.said)
         for entry in sorted(world.ledger, key=lambda e: (e.model, e.digest))
     )
     by_launch = {(entry.model, entry.digest): entry for entry in known}

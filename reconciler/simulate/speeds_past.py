@@ -4,8 +4,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Final
 
 from reconciler.store.records import EvictionRecord, LoadRecord, RequestRecord
+
+_AT: Final = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,10 @@ class _Launches:
         for record in loads:
             if record.outcome == "ready":
                 begun.setdefault(record.model, []).append((record.at, record.digest))
-        self._begun = {model: sorted(found, key=itemgetter(0)) for model, found in begun.items()}
-        self._times = {model: [at for at, _ in found] for model, found in self._begun.items()}
+        self._begun = {model: sorted(found, key=_AT) for model, found in begun.items()}
 
     def digest(self, model: str, at: float) -> str | None:
         """Return the digest of the process that served at a wall-clock second, None = not known."""
-        place = bisect_right(self._times.get(model, ()), at)
-        return self._begun[model][place - 1][1] if place else None
+        begun = self._begun.get(model, [])
+        place = bisect_right(begun, at, key=_AT)
+        return begun[place - 1][1] if place else None

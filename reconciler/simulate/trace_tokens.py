@@ -16,9 +16,11 @@ def assumed(trace: Trace) -> Trace:
     """
     if not _lacking(trace):
         return trace
-    columns = (_filled(trace.model, column) for column in (trace.prompt_tokens, trace.output_tokens))
-    prompts, outputs = columns
-    return replace(trace, prompt_tokens=prompts, output_tokens=outputs)
+    return replace(
+        trace,
+        prompt_tokens=_filled(trace.model, trace.prompt_tokens),
+        output_tokens=_filled(trace.model, trace.output_tokens),
+    )
 
 
 def assumption(trace: Trace) -> str | None:
@@ -29,13 +31,14 @@ def assumption(trace: Trace) -> str | None:
     lacking = [row for row in _lacking(trace) if isnan(trace.seconds[row])]
     if not lacking:
         return None
-    told = {
-        model
-        for model, prompt, output in zip(trace.model, trace.prompt_tokens, trace.output_tokens, strict=True)
-        if UNKNOWN not in (prompt, output)
-    }
-    if not told and len(lacking) == len(trace):
+    prompts, outputs = _known(trace.model, trace.prompt_tokens), _known(trace.model, trace.output_tokens)
+    if not prompts and not outputs and len(lacking) == len(trace):
         return "the tokens of no request are known: assumed to be none"
+    if not outputs and UNKNOWN not in trace.prompt_tokens:
+        return "the tokens of no answer are known: assumed to be none"
+    if not prompts and UNKNOWN not in trace.output_tokens:
+        return "the tokens of no prompt are known: assumed to be none"
+    told = prompts.keys() & outputs.keys()
     of = f"the tokens of {len(lacking):,} of {len(trace):,} requests are not known"
     blind = sorted({trace.models[trace.model[row]] for row in lacking if trace.model[row] not in told})
     if not blind:
@@ -51,12 +54,17 @@ def _lacking(trace: Trace) -> list[int]:
     return [row for row, tokens in enumerate(columns) if UNKNOWN in tokens]
 
 
-def _filled(models: Iterable[int], tokens: "array[int]") -> "array[int]":
+def _known(models: Iterable[int], tokens: Iterable[int]) -> dict[int, list[int]]:
+    """Return model -> all that is told in a column."""
     known: dict[int, list[int]] = {}
     for model, count in zip(models, tokens, strict=True):
         if count != UNKNOWN:
             known.setdefault(model, []).append(count)
-    usual = {model: median_low(counts) for model, counts in known.items()}
+    return known
+
+
+def _filled(models: Iterable[int], tokens: "array[int]") -> "array[int]":
+    usual = {model: median_low(counts) for model, counts in _known(models, tokens).items()}
     filled = (
         usual.get(model, 0) if count == UNKNOWN else count
         for model, count in zip(models, tokens, strict=True)

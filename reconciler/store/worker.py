@@ -47,7 +47,8 @@ class AsyncStore:
 
     def __init__(self, store: Store, mirror: Mirror) -> None:
         self._store, self._mirror = store, mirror
-        self._renewing = threading.RLock()
+        #: Held by whoever writes what waits: a writer, or a question that met damage and has the file begun anew.
+        self._writing = threading.RLock()
         #: Until when nothing is tried (another program held the file for long), and what was wrong with it.
         self._again_at, self._why = float("-inf"), ""
         self._looked_at = time.monotonic()
@@ -210,15 +211,16 @@ class AsyncStore:
         return await self._run(write, "written")
 
     def _attempt(self, call: Callable[[], T]) -> T:
-        if why := self._store.astray():
-            self._renew(why, save="emptied" not in why)
-        try:
-            self._mirror.write(self._store)
-            return call()
-        except sqlite3.Error as error:
-            if is_damage(error):  # the caller tries again: what it writes may be gone by now
-                self._renew(f"was damaged ({error})", save=False)
-            raise
+        with self._writing:
+            if why := self._store.astray():
+                self._renew(why, save="emptied" not in why)
+            try:
+                self._mirror.write(self._store)
+                return call()
+            except sqlite3.Error as error:
+                if is_damage(error):  # the caller tries again: what it writes may be gone by now
+                    self._renew(f"was damaged ({error})", save=False)
+                raise
 
     def _look(self) -> None:
         """Read the file as it lies on the disk now and then: a connection may not notice for long that it is ruined."""
@@ -228,7 +230,7 @@ class AsyncStore:
                 self._renew(f"was damaged ({why})", save=False)
 
     def _renew(self, why: str, *, save: bool) -> None:
-        with self._renewing:
+        with self._writing:
             self._mirror.lost()
             self._news.append(self._store.renew(why, save=save))
             self._mirror.write(self._store)

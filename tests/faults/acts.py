@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from faults.oracle import lock_is_free
 from faults.rig import Rig
@@ -32,40 +32,27 @@ def starts_after_death(rig: Rig) -> None:
 
 
 def pause(pids: Iterable[int]) -> None:
-    """Stop processes, as a terminal or a suspend does; return when they have stopped, or were ended just before."""
+    """Stop processes, as a terminal or a suspend does; return when they have stopped, fail if one is gone."""
     for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-        wait_for(
-            lambda pid=pid: process_state(pid) in ("T", "Z", None),  # type: ignore[misc]
-            SOON,
-            f"{pid} to stop",
-        )
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda pid=pid: process_state(pid) == "T", SOON, f"{pid} to stop")  # type: ignore[misc]
 
 
 def go_on(pids: Iterable[int]) -> None:
     """Let stopped processes run again."""
     for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager
 def frozen(rig: Rig, seconds: float, *, models: bool = False) -> Iterator[None]:
     """Have the manager, and with `models` all of its processes, stand still for so long and for what is done inside."""
-    pids = [rig.pid, *(rig.ours() if models else [])]
-    pause(pids)
+    pause([rig.pid])
+    others = rig.ours() if models else []  # looked up now: a manager that stands still ends none of them
+    pause(others)
     began = time.monotonic()
     try:
         yield
         wait_for(lambda: time.monotonic() - began >= seconds, seconds + SOON, "the time to pass")
     finally:
-        go_on(pids)
-
-
-def kill_model(rig: Rig, model: str, number: signal.Signals = signal.SIGKILL) -> int:
-    """Signal the process of a model; return its pid."""
-    [pid] = rig.processes(model)
-    rig.witnesses.pop(model, None)
-    os.kill(pid, number)
-    return pid
+        go_on([rig.pid, *others])

@@ -5,7 +5,6 @@ import resource
 import socket
 import sqlite3
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from faults.acts import go_on, pause
+from faults.acts import frozen
 from faults.oracle import listening
 from faults.rig import Rig
 from manager import SOON
@@ -190,16 +189,10 @@ def clock_off(rig: Rig, seconds: float) -> Iterator[None]:
         set_clock(rig, 0)
 
 
-def suspend(rig: Rig, asleep: float = SUSPEND, away: float = 0) -> None:
+def suspend(rig: Rig, away: float) -> None:
     """Stop the manager and all models, as a suspend does; meanwhile the wall clock goes on by `away` seconds."""
-    stopped = [rig.pid, *rig.ours()]
-    pause(stopped)
-    over = time.monotonic() + asleep
-    try:
-        wait_for(lambda: time.monotonic() >= over, 2 * asleep, "the end of a suspend")
+    with frozen(rig, SUSPEND, models=True):
         set_clock(rig, away)
-    finally:
-        go_on(stopped)
 
 
 # -- the manifest --------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from faults import around
+from faults.acts import kill_manager
 from faults.cells import Cell
-from faults.oracle import lock_is_free
 from faults.rig import Rig
 from faults.states import STATES
 from manager import SOON
@@ -219,8 +219,7 @@ def _lost(loss: Loss, state: str) -> Callable[[Rig], None]:
 def _lost_before(loss: Loss) -> Callable[[Rig], None]:
     def run(rig: Rig) -> None:
         rig.loaded("chat")  # and stays the process that it is
-        rig.kill()
-        assert lock_is_free(rig)
+        kill_manager(rig)
         loss.lose(rig)
         rig.start()
         rig.wait_ready("pin")

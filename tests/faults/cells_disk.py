@@ -25,13 +25,9 @@ def _read_only(rig: Rig) -> None:
     rig.witnesses = {}
     rig.gone()
     assert rig.stop() == 0
-    before = len(rig.output.read_text())
     with around.read_only(rig):
-        rig.process = rig.launch("--listen", f"127.0.0.1:{rig.gateway_port}")
-        assert rig.process.wait(SOON) == 1
-    said = rig.output.read_text()[before:]
+        said = rig.refuses_to_start()
     assert "Read-only file system" in said
-    assert "Traceback" not in said
     rig.start()
     rig.wait_ready("pin")
 
@@ -41,9 +37,7 @@ def _full_at_start(rig: Rig) -> None:
     rig.loaded("chat")
     rig.kill()
     with around.full(rig):
-        rig.process = rig.launch("--listen", f"127.0.0.1:{rig.gateway_port}")
-        ended = rig.process.wait(SOON)
-    assert ended == 1
+        rig.refuses_to_start()
     assert rig.processes("chat") == [rig.witnesses["chat"]]
     rig.start()
     rig.asks("chat").answered()

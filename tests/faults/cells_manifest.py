@@ -49,13 +49,9 @@ def _starting(fault: Fault, words: str) -> Callable[[Rig], None]:
     def run(rig: Rig) -> None:
         rig.loaded("chat")
         rig.kill()
-        before = len(rig.output.read_text())
         with fault(rig):
-            rig.process = rig.launch("--listen", f"127.0.0.1:{rig.gateway_port}")
-            assert rig.process.wait(SOON) == 1
-        said = rig.output.read_text()[before:]
+            said = rig.refuses_to_start()
         assert words in said
-        assert "Traceback" not in said
         assert rig.processes("chat") == [rig.witnesses["chat"]], (
             "a model was ended by a start that was refused"
         )

@@ -11,6 +11,24 @@ from faults.sick import ordered, stopped
 
 HANGS: Final = "model hangs"
 
+#: Whether it was stopped or hangs is all the same to who waits for it.
+_RESTORING: Final = Course(
+    "restoring",
+    "The request gets `load_failed`, which says that the state was not restored.",
+    "load_failed",
+    says="its state was not restored",
+    slow=True,
+)
+_WAKING: Final = Course(
+    "waking",
+    "It is found that it does not wake; the request gets a new process.",
+    "answered",
+    says="it did not wake",
+    heals=True,
+    tires=True,
+    slow=True,
+)
+
 _STOPPED: Final = cells(
     "model-stopped",
     stopped,
@@ -42,13 +60,7 @@ _STOPPED: Final = cells(
     Course(
         "saving", "The state is given up after its time; the model goes, as asked.", after="gone", slow=True
     ),
-    Course(
-        "restoring",
-        "The request gets `load_failed`, which says that the state was not restored.",
-        "load_failed",
-        says="its state was not restored",
-        slow=True,
-    ),
+    _RESTORING,
     Course(
         "going-to-sleep",
         "A request that comes waits until it is stopped instead of sleeping, 10 s at most, and gets a new process.",
@@ -62,15 +74,7 @@ _STOPPED: Final = cells(
         tires=True,
         slow=True,
     ),
-    Course(
-        "waking",
-        "It is found that it does not wake; the request gets a new process.",
-        "answered",
-        says="it did not wake",
-        heals=True,
-        tires=True,
-        slow=True,
-    ),
+    _WAKING,
 )
 
 _HANGS: Final = cells(
@@ -101,22 +105,8 @@ _HANGS: Final = cells(
         "gone",
     ),
     Course("saving", "The state is given up after its time; the model goes, as asked.", after="gone"),
-    Course(
-        "restoring",
-        "The request gets `load_failed`, which says that the state was not restored.",
-        "load_failed",
-        says="its state was not restored",
-        slow=True,
-    ),
-    Course(
-        "waking",
-        "It is found that it does not wake; the request gets a new process.",
-        "answered",
-        says="it did not wake",
-        heals=True,
-        tires=True,
-        slow=True,
-    ),
+    _RESTORING,
+    _WAKING,
 )
 
 _LIES: Final = cells(

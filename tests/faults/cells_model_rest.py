@@ -2,10 +2,9 @@
 
 from typing import Final
 
+from faults.cells_model import KILLED
 from faults.courses import Course, cells
 from faults.sick import ordered, orphaned, stopped, stopped_for_a_while
-
-KILLED: Final = "killed by SIGKILL (9)"
 
 CELLS: Final = (
     *cells(

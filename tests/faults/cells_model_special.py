@@ -2,17 +2,16 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 from faults.cells import Cell
 from faults.courses import SCENES
-from faults.rig import Rig
+from faults.rig import Rig, stranger
 from faults.sick import SickRig
 from manager import SOON, Sampler, running
 from small_machine import small_machine
-from support import FAKE, healthy, wait_for
+from support import healthy, wait_for
 
 #: MiB of the control group that a model is moved into, and what it takes there.
 GROUP_MIB, MORE_MIB = 60, 200
@@ -86,20 +85,9 @@ def flooded(state: str) -> Callable[[Rig], None]:
     return of_model(play)
 
 
-@contextmanager
-def squatter(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A stranger's server on the port of a model, which would answer as well."""
-    with subprocess.Popen([*FAKE, "--port", str(port)], stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: healthy(port), SOON, "a stranger on the port")
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def taken_before(rig: SickRig) -> None:
     """Somebody else listens on the port of a model before it is loaded."""
-    with squatter(rig.ports[-1]) as other:
+    with stranger(rig.ports[-1]) as other:
         end = rig.asks("fixed").ended()
         assert end.kind == "told", end
         assert str(other.pid) in str(rig.model("fixed")["verdict"]) + str(rig.model("fixed")["last_error"])
@@ -114,7 +102,7 @@ def taken_while_it_serves(rig: SickRig) -> None:
     pid = rig.order("fixed", "close")
     port = rig.ports[-1]
     wait_for(lambda: not healthy(port), SOON, "a closed port")
-    with squatter(port) as other:
+    with stranger(port) as other:
         rig.said_of("fixed", "model hangs")
         end = rig.asks("fixed").ended()
         assert end.by != other.pid, "a stranger answered"
@@ -151,10 +139,8 @@ def deaf_and_idle(rig: SickRig) -> None:
 
 def loops(rig: SickRig) -> None:
     """A model that is wanted ends at once, each time, for most of a minute."""
-    models = rig.standard()
-    crashing = models["chat"] | {"residency": "warm"}
-    crashing["command"] = [*rig.words("chat"), "--exit", "1"]
-    rig.edit({**models, "chat": crashing})
+    models = rig.edited("chat", "--exit", "1")
+    rig.edit(models | {"chat": models["chat"] | {"residency": "warm"}})
     assert rig.asks("chat").ended().what == "load_failed"
     until = time.monotonic() + WATCHED
     wait_for(lambda: time.monotonic() >= until, WATCHED + 1, "most of a minute")

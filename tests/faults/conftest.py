@@ -13,17 +13,14 @@ from faults.rig import Rig, standing
 
 #: Runs one cell on a rig and judges it.
 Trial = Callable[[Cell], None]
+#: Sets a rig up in a folder.
+Stand = Callable[[Path, Nursery], AbstractContextManager[Rig]]
 
 
 class Shelf:
     """Keeps one rig until a cell fails on it: nobody knows what it is like then."""
 
-    def __init__(
-        self,
-        make: Callable[[], Path],
-        nursery: Nursery,
-        stand: Callable[[Path, Nursery], AbstractContextManager[Rig]] = standing,
-    ) -> None:
+    def __init__(self, make: Callable[[], Path], nursery: Nursery, stand: Stand) -> None:
         self._make, self._nursery, self._stand = make, nursery, stand
         self._rig: Rig | None = None
         self._stack = ExitStack()
@@ -64,9 +61,15 @@ def nursery() -> Iterator[Nursery]:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Shelf]:
+def stand() -> Stand:
+    """How the rig of one file of tests is set up: a file that needs another says so."""
+    return standing
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery, stand: Stand) -> Iterator[Shelf]:
     """The rig of one file of tests."""
-    one = Shelf(lambda: tmp_path_factory.mktemp("rig"), nursery)
+    one = Shelf(lambda: tmp_path_factory.mktemp("rig"), nursery, stand)
     yield one
     one.close()
 

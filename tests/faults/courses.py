@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 from faults.cells import Cell
 from faults.clients import Asked
-from faults.rig import Rig
+from faults.rig import DEADLINES, Rig
 from faults.sick import Act, SickRig
-from faults.states import STATES
+from faults.states import STATES, stopping
 from manager import SOON
 from support import wait_for
 
@@ -28,7 +28,18 @@ def starting(rig: Rig) -> str:
     return "shut"
 
 
-SCENES: Final[dict[str, Callable[[Rig], str]]] = {**STATES, "starting": starting}
+def slowly_stopping(rig: Rig) -> str:
+    """A model is deaf to SIGTERM, and given so much time that the act hits it before it is killed."""
+    models = rig.standard()
+    rig.edit(models | {"deaf": models["deaf"] | {"timeouts": DEADLINES}})
+    return stopping(rig)
+
+
+SCENES: Final[dict[str, Callable[[Rig], str]]] = {
+    **STATES,
+    "starting": starting,
+    "stopping": slowly_stopping,
+}
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from faults.acts import frozen
 from faults.cells import Cell
 from faults.rig import Rig
 from faults.states import STATES
-from manager import SOON
-from support import wait_for
 
 #: State -> what the user sees, and the state of its model afterwards.
 _SEEN: Final = {
@@ -66,9 +64,7 @@ def _past_deadline(state: str) -> Callable[[Rig], None]:
     after = _SEEN[state][1]
 
     def run(rig: Rig) -> None:
-        generation = rig.status()["manifest"]["generation"]
-        rig.use({name: entry | {"timeouts": SHORT} for name, entry in rig.standard().items()})
-        wait_for(lambda: rig.status()["manifest"]["generation"] > generation, SOON, "the other deadlines")
+        rig.edit({name: entry | {"timeouts": SHORT} for name, entry in rig.standard().items()})
         model = STATES[state](rig)
         with frozen(rig, 3.0, models=True):
             rig.asks("pin")

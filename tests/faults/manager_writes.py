@@ -12,6 +12,7 @@ from faults.acts import kill_manager, starts_after_death
 from faults.cells import Cell
 from faults.rig import Rig
 from faults.states import asleep
+from faults.wounds import When, Wound
 from manager import SOON
 from support import wait_for
 
@@ -64,11 +65,7 @@ def _wake(rig: Rig) -> Callable[[], object]:
 def _start(rig: Rig) -> Callable[[], object]:
     rig.loaded("chat")
     kill_manager(rig)
-
-    def again() -> None:
-        rig.process = rig.launch("--listen", f"127.0.0.1:{rig.gateway_port}")
-
-    return again
+    return rig.begin_to_serve
 
 
 def _stop(rig: Rig) -> Callable[[], object]:
@@ -82,6 +79,7 @@ def _stop(rig: Rig) -> Callable[[], object]:
     return ask
 
 
+WHEN: Final[tuple[When, When]] = ("before", "after")
 #: Where any state is right: it depends on what came first.
 ANY: Final = "ready cold asleep"
 
@@ -187,10 +185,10 @@ _DONE_BEFORE: Final = frozenset(
 )
 
 
-def _dies(story: Story, point: str, nth: int, when: str, after: str) -> Callable[[Rig], None]:
+def _dies(story: Story, point: str, nth: int, when: When, after: str) -> Callable[[Rig], None]:
     def run(rig: Rig) -> None:
         begin = story.begin(rig)
-        rig.arm(point, nth, when=when)
+        rig.arm(Wound(point, nth, when))
         begin()
         starts_after_death(rig)
         rig.let_go(story.model)
@@ -205,7 +203,7 @@ def _dies(story: Story, point: str, nth: int, when: str, after: str) -> Callable
     return run
 
 
-def _on_demand(story: Story, point: str, nth: int, when: str) -> bool:
+def _on_demand(story: Story, point: str, nth: int, when: When) -> bool:
     if story.long:
         return (point, nth, when) != (*story.points[0][:2], "after")
     return when == "before" and (point, nth) not in _DONE_BEFORE
@@ -214,7 +212,7 @@ def _on_demand(story: Story, point: str, nth: int, when: str) -> bool:
 def _cells() -> Iterator[Cell]:
     for story in STORIES:
         for point, nth, words, *after in story.points:
-            for when, then in zip(("before", "after"), after, strict=True):
+            for when, then in zip(WHEN, after, strict=True):
                 yield Cell(
                     f"manager-dies-{story.name}",
                     f"{when} {words}",

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from faults.clients import BOUND, Asked
 from faults.rig import Rig, unharmed
-from manager import command_line, process_state, running
+from manager import command_line, process_fields, process_state, running
 from reconciler.store.paths import DATABASE
 from reconciler.store.readonly import peek
 from support import wait_for
@@ -96,10 +96,8 @@ def processes(rig: Rig, status: dict[str, Any]) -> Iterator[str]:
 
 
 def _parent(pid: int) -> int | None:
-    with suppress(OSError, IndexError):
-        text = Path(f"/proc/{pid}/stat").read_text()
-        return int(text[text.rindex(")") + 2 :].split()[1])
-    return None
+    fields = process_fields(pid)
+    return int(fields[1]) if fields else None
 
 
 def ports(rig: Rig, status: dict[str, Any]) -> Iterator[str]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from faults.clients import Asked
-from faults.nursery import Forked, Nursery
+from faults.nursery import Nursery
 from faults.wounds import Wound
 from hog import Hog
-from manager import SOON, process_state, running
+from manager import SOON, Started, process_state, running
 from scripted import ScriptedManager
 from support import FAKE, free_port, healthy, wait_for
 
@@ -69,13 +69,14 @@ class Rig(ScriptedManager):
     def _gate(self, model: str) -> Path:
         return self.gates / f"{model}.gate"
 
+    def held(self, model: str, *options: str, size: int = 50, **keys: Any) -> dict[str, object]:
+        """Return the entry of a model that streams, and that `hold` holds back."""
+        words = ("--stream", "20", "--delay", "0.01", "--hold", str(self._hold(model)), *options)
+        return self.scripted(model, *words, size=size, **({"timeouts": DEADLINES} | keys))
+
     def standard(self) -> dict[str, dict[str, object]]:
         """Return the models of the standard manifest, all of which fit together."""
-
-        def held(model: str, *options: str, size: int = 50, **keys: Any) -> dict[str, object]:
-            words = ("--stream", "20", "--delay", "0.01", "--hold", str(self._hold(model)), *options)
-            return self.scripted(model, *words, size=size, **({"timeouts": DEADLINES} | keys))
-
+        held = self.held
         state = {"save": "/save", "load": "/load", "timeout": "15s"}
         naps = self.sleepy("naps", "--hold", str(self._hold("naps")), hold=60, timeouts=DEADLINES)
         return {
@@ -94,27 +95,40 @@ class Rig(ScriptedManager):
         """Save a manifest of these models, or of the standard ones."""
         self.write(models if models is not None else self.standard(), memory=memory, prewarm="off")
 
+    def edit(self, models: dict[str, dict[str, object]] | None = None) -> None:
+        """Save a manifest as `use` does, and wait until it is in force."""
+        generation = self.status()["manifest"]["generation"]
+        self.use(models)
+        wait_for(lambda: self.status()["manifest"]["generation"] > generation, SOON, "the other manifest")
+
+    def edited(self, model: str, *words: str) -> dict[str, dict[str, object]]:
+        """Return the standard models, one of them with more words on its command line."""
+        models = self.standard()
+        command = models[model]["command"]
+        assert isinstance(command, list)
+        return models | {model: models[model] | {"command": [*command, *words]}}
+
     # -- the manager ----------------------------------------------------------------------------------------------
 
-    def launch(self, *options: str) -> Any:
+    def launch(self, *options: str) -> Started:
         """Start the program in a fork of the nursery."""
         if self.nursery is None:
             return super().launch(*options)
         argv = [str(self.manifests), "--state-dir", str(self.state_dir), *options]
-        process: Forked = self.nursery.start(argv, self.env, self.output, self.wound)
+        process = self.nursery.start(argv, self.env, self.output, self.wound)
         self.others.append(process)
         return process
 
-    def start(self) -> Self:
+    def start(self, *options: str) -> Self:
         """Start the manager and return once it has published what it sees."""
-        super().start()
+        super().start(*options)
         self.back()
         return self
 
-    def gone(self) -> None:
-        """Note that from now on nobody answers."""
+    def gone(self, since: float | None = None) -> None:
+        """Note that from now on, or from `since` on (monotonic seconds), nobody answers."""
         if not self.away or len(self.away[-1]) == 2:
-            self.away.append([time.monotonic()])
+            self.away.append([time.monotonic() if since is None else since])
 
     def back(self) -> None:
         """Note that the manager answers again."""
@@ -130,13 +144,12 @@ class Rig(ScriptedManager):
         """Wait until the manager has died of an armed wound; its clients are cut in that moment."""
         assert self.process is not None
         self.process.wait(SOON)
-        if not self.away or len(self.away[-1]) == 2:
-            self.away.append([self._armed_at])
+        self.gone(since=self._armed_at)
 
-    def arm(self, point: str, nth: int = 1, **more: Any) -> None:
-        """Have something happen inside the program at a point: see wounds.py."""
+    def arm(self, wound: Wound) -> None:
+        """Have the program die at a point inside it: see wounds.py."""
         self._armed_at = time.monotonic()
-        Wound(point, nth, **more).arm(self.wound)
+        wound.arm(self.wound)
 
     # -- what is asked --------------------------------------------------------------------------------------------
 
@@ -162,17 +175,6 @@ class Rig(ScriptedManager):
         assert answer.status_code == 202, answer.text
         self.witnesses.pop(model, None)
 
-    def doing(self, doing: str, model: str) -> dict[str, Any]:
-        """Wait until the action in flight is this one; return it."""
-
-        def look() -> dict[str, Any] | None:
-            action: dict[str, Any] | None = self.status()["action"]
-            return action if action and (action["doing"], action["model"]) == (doing, model) else None
-
-        found = wait_for(look, SOON, f"{doing} {model}")
-        assert found is not None
-        return found
-
     # -- from cell to cell ----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -190,11 +192,7 @@ class Rig(ScriptedManager):
         for gate in self.gates.iterdir():
             gate.unlink()
         if self.file.read_text() != self.text(self.standard(), memory=2000, prewarm="off"):
-            generation = self.status()["manifest"]["generation"]
-            self.use()
-            wait_for(
-                lambda: self.status()["manifest"]["generation"] > generation, SOON, "the standard manifest"
-            )
+            self.edit()
         for model in self.wait_calm()["models"]:
             if model["name"] != "pin" and model["pid"] is not None:
                 self.evict(model["name"])
@@ -209,13 +207,15 @@ class Rig(ScriptedManager):
 
 
 @contextmanager
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A model server that a person started: same program, no mark of ours."""
-    port = free_port()
+def stranger(port: int | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A model server that a person started, on a free port if no other is named: same program, no mark of ours."""
+    port = port or free_port()
     with subprocess.Popen([*FAKE, "--port", str(port)], stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: healthy(port), SOON, "a server started by hand")
-        yield process
-        process.kill()
+        try:
+            wait_for(lambda: healthy(port), SOON, "a server started by hand")
+            yield process
+        finally:
+            process.kill()  # also after a failure: else the end of this block waits for it
 
 
 @contextmanager

@@ -29,31 +29,14 @@ class SickRig(Rig):
     def standard(self) -> dict[str, dict[str, object]]:
         """Return the models of the manifest: `shut` listens when it is let go, `fixed` has a port of its own."""
         models = super().standard()
-        models["shut"] = models["chat"] | {
-            "command": [*self.words("shut"), "--listen-until", str(self._gate("shut"))]
-        }
-        models["fixed"] = models["chat"] | {"command": self.words("fixed"), "port": self.ports[-1]}
+        models["shut"] = self.held("shut", "--listen-until", str(self._gate("shut")))
+        models["fixed"] = self.held("fixed", port=self.ports[-1])
         return {name: self._sick(name, entry) if name != "pin" else entry for name, entry in models.items()}
-
-    def use(self, models: dict[str, dict[str, object]] | None = None, memory: int = 2000) -> None:
-        """Save a manifest; what nobody asks for is not loaded in advance between a fault and the look at it."""
-        self.write(models if models is not None else self.standard(), memory=memory, prewarm="off")
 
     def renew(self, model: str) -> None:
         """Change the settings of a model, so that what is known of the old ones does not count."""
         self.ages[model] = self.ages.get(model, 0) + 1
-        self.edit(self.standard())
-
-    def edit(self, models: dict[str, dict[str, object]]) -> None:
-        """Save a manifest, and wait until it is in force."""
-        generation = self.status()["manifest"]["generation"]
-        self.use(models)
-        wait_for(lambda: self.status()["manifest"]["generation"] > generation, SOON, "the new settings")
-
-    def words(self, model: str) -> list[str]:
-        """Return a command line like that of `chat`."""
-        held = ("--stream", "20", "--delay", "0.01", "--hold", str(self._hold(model)))
-        return [*FAKE, "--port", "${port}", "--tag", self.tag(model), *held]
+        self.edit()
 
     def _sick(self, model: str, entry: dict[str, Any]) -> dict[str, object]:
         age = str(self.ages.get(model, 0))

@@ -135,10 +135,7 @@ class Soak:
         self.rig.client.post(f"/api/v1/models/{model}/{verb}")
 
     def _edit(self, model: str) -> None:
-        models = self.rig.standard()
-        command = models[model]["command"]
-        assert isinstance(command, list)
-        models[model] = {**models[model], "command": [*command, "--edition", str(self.random.randrange(3))]}
+        models = self.rig.edited(model, "--edition", str(self.random.randrange(3)))
         self.rig.use(models, memory=self.random.choice((2000, 2001)))
 
     # -- acts: processes -----------------------------------------------------------------------------------------

@@ -144,10 +144,7 @@ def replacing(rig: Rig) -> str:
     """A model's settings were edited, and its last stream ends before its process goes."""
     streaming(rig)
     rig.witnesses.pop("chat")
-    models = rig.standard()
-    command = models["chat"]["command"]
-    assert isinstance(command, list)
-    rig.use(models | {"chat": models["chat"] | {"command": [*command, "--edited"]}})
+    rig.use(rig.edited("chat", "--edited"))
     rig.doing("draining", "chat")
     return "chat"
 

@@ -11,7 +11,7 @@ import pytest
 from faults.crowd_of_clients import Crowd
 from faults.oracle import clients, judge, lock_is_free, witnesses
 from faults.rig import Rig, standing
-from manager import Sampler
+from manager import Sampler, process_fields
 from support import get_json, wait_for
 
 #: Seconds of the processor that a manager may take until it is ready: what a start takes on a machine that is idle.
@@ -23,8 +23,7 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 def processor(pid: int) -> float:
     """Return the seconds of the processor that a process has used."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    user, system = text[text.rindex(")") + 2 :].split()[11:13]
+    user, system = process_fields(pid)[11:13]
     return (int(user) + int(system)) / TICKS
 
 
@@ -37,7 +36,7 @@ def ready(rig: Rig) -> bool:
 def again(rig: Rig) -> tuple[float, float]:
     """Start the manager; return what it took until it was ready, in seconds of the clock and of the processor."""
     began = time.monotonic()
-    rig.process = rig.launch("--listen", f"127.0.0.1:{rig.gateway_port}")
+    rig.begin_to_serve()
     wait_for(lambda: ready(rig), READY_AT_LAST, "a manager that is ready")
     took = time.monotonic() - began, processor(rig.pid)
     rig.back()

@@ -1,4 +1,4 @@
-"""Points inside the program at which a test has it die, stop, wait or fail: patched from outside, nothing is built in.
+"""Points inside the program at which a test has it die: patched from outside, nothing is built in.
 
 A test arms one point by a file; the program looks at it whenever it passes any of them. Which points there are is
 `POINTS`: every write to the ledger, and what is done to processes.
@@ -7,9 +7,7 @@ A test arms one point by a file; the program looks at it whenever it passes any 
 import json
 import os
 import signal
-import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import wraps
@@ -27,21 +25,16 @@ WRITES: Final = (
 #: All points: those, reading the launches at a start, starting a process, and each signal that is sent to a model.
 POINTS: Final = (*WRITES, "launches", "spawn", "SIGTERM", "SIGKILL")
 
-Act = Literal["die", "stop", "full", "wait"]
+When = Literal["before", "after"]
 
 
 @dataclass(frozen=True)
 class Wound:
-    """What is to happen when a point is passed for the n-th time since it was armed."""
+    """The program is to die of SIGKILL when a point is passed for the n-th time since it was armed."""
 
     point: str
-    nth: int = 1
-    when: Literal["before", "after"] = "before"
-    #: `die` of SIGKILL, `stop` by SIGSTOP, `full`: fail as on a full disk, `wait` for so many seconds.
-    act: Act = "die"
-    seconds: float = 0.0
-    #: From the n-th time on, until the file is removed; else once.
-    stays: bool = False
+    nth: int
+    when: When
 
     def arm(self, file: Path) -> None:
         """Have it happen in the program that looks at `file`."""
@@ -60,44 +53,28 @@ class _Watch:
         self._lock = threading.Lock()
 
     def pass_by(self, point: str, when: str) -> None:
-        """Do what is armed for this point, if it is time."""
+        """Die, if that is armed for this point and it is time."""
         with self._lock:
-            wound = self._due(point, when)
-        if wound is not None:
-            inflict(wound)
+            if self._due(point, when):
+                os.kill(os.getpid(), signal.SIGKILL)
 
-    def _due(self, point: str, when: str) -> Wound | None:
+    def _due(self, point: str, when: str) -> bool:
         try:
             text = self.file.read_text() if self.file is not None else ""
         except FileNotFoundError:
             text = ""
         if text != self._text:
             self._text, self._passed = text, 0
-        if not text:
-            return None
+        if not text or self.file is None:
+            return False
         wound = Wound(**json.loads(text))
         if wound.point != point:
-            return None
+            return False
         self._passed += when == "before"
-        if wound.when != when or self._passed < wound.nth or (self._passed > wound.nth and not wound.stays):
-            return None
-        if not wound.stays and self.file is not None:
-            self.file.unlink()
-        return wound
-
-
-def inflict(wound: Wound) -> None:
-    """Let it happen to this process."""
-    if wound.act == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif wound.act == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
-    elif wound.act == "wait":
-        time.sleep(wound.seconds)
-    else:
-        error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_FULL, "SQLITE_FULL"
-        raise error
+        if (wound.when, wound.nth) != (when, self._passed):
+            return False
+        self.file.unlink()
+        return True
 
 
 _WATCH: Final = _Watch()

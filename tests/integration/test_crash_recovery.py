@@ -33,7 +33,7 @@ def test_the_models_serve_on_under_the_next_manager(manager: Manager) -> None:
     with pytest.raises(httpx.TransportError):
         through_gateway.finish()
     arrived = len(direct.events)
-    manager.process = manager.launch("--listen", f"127.0.0.1:{manager.gateway_port}")
+    manager.begin_to_serve()
     first = wait_for(lambda: early(manager), SOON, "an answer of the port, bound at the first try")
     assert first is not None
     assert first.status_code == 200 or first.headers["retry-after"] == "1"
@@ -234,8 +234,8 @@ def test_a_stop_that_had_begun_is_finished_by_the_next_manager(manager: Manager)
     manager.start()
     [old] = manager.wait_ready("deaf")
     assert manager.cli("evict", "deaf", "--no-wait").returncode == 0
-    wait_for(lambda: (manager.status()["action"] or {}).get("doing") == "stopping", SOON, "its end to begin")
-    wait_for(lambda: stage(manager) == "stopping", SOON, "that it is on record")
+    manager.doing("stopping", "deaf")
+    wait_for(lambda: on_record(manager, "stage") == "stopping", SOON, "that it is on record")
     manager.kill()
     assert running(old)
     manager.start()
@@ -246,10 +246,10 @@ def test_a_stop_that_had_begun_is_finished_by_the_next_manager(manager: Manager)
     assert not manager.log("model died")
 
 
-def stage(manager: Manager) -> str:
-    """Return what the ledger says is being done with the only process there is."""
+def on_record(manager: Manager, column: str) -> object:
+    """Return what the ledger has of the only process there is."""
     with closing(sqlite3.connect(f"file:{manager.state_dir / 'ledger.db'}?mode=ro", uri=True)) as ledger:
-        return str(ledger.execute("SELECT stage FROM launches").fetchone()[0])
+        return ledger.execute(f"SELECT {column} FROM launches").fetchone()[0]
 
 
 def test_a_drain_that_had_begun_is_undone(manager: Manager) -> None:
@@ -259,7 +259,7 @@ def test_a_drain_that_had_begun_is_undone(manager: Manager) -> None:
     [pid] = manager.wait_ready("busy")
     stream = Streaming(manager.url, "busy")
     manager.write({"busy": manager.fake("busy", "--stream", "2", residency="warm")})
-    wait_for(lambda: (manager.status()["action"] or {}).get("doing") == "draining", SOON, "a drain")
+    manager.doing("draining", "busy")
     manager.kill()
     stream.join(SOON)
     manager.write({"busy": manager.fake("busy", "--stream", "900", "--delay", "0.05", residency="warm")})
@@ -274,7 +274,7 @@ def test_an_idle_time_goes_on_over_a_crash(manager: Manager) -> None:
     manager.start()
     assert manager.ask("alpha").status_code == 200
     [pid] = manager.wait_ready("alpha")
-    wait_for(lambda: last_used(manager) is not None, SOON, "its last use on record")
+    wait_for(lambda: on_record(manager, "last_used") is not None, SOON, "its last use on record")
     manager.kill()
     with closing(sqlite3.connect(manager.state_dir / "ledger.db")) as ledger:
         ledger.execute("UPDATE launches SET last_used = last_used - 1800")
@@ -282,10 +282,3 @@ def test_an_idle_time_goes_on_over_a_crash(manager: Manager) -> None:
     manager.start()
     assert manager.wait_ready("alpha") == [pid]
     assert manager.model("alpha")["idle"] == pytest.approx(1800, abs=60)
-
-
-def last_used(manager: Manager) -> float | None:
-    """Return when the only process was used last, as the ledger has it."""
-    with closing(sqlite3.connect(f"file:{manager.state_dir / 'ledger.db'}?mode=ro", uri=True)) as ledger:
-        found = ledger.execute("SELECT last_used FROM launches").fetchone()[0]
-        return None if found is None else float(found)

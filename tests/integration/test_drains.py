@@ -20,7 +20,7 @@ def drained(manager: Manager) -> int:
     Streaming(manager.url, "a")
     [pid] = manager.wait_ready("a")
     assert manager.client.post("/api/v1/models/a/evict").status_code == 202
-    wait_for(lambda: (manager.status()["action"] or {}).get("doing") == "draining", SOON, "the drain")
+    manager.doing("draining", "a")
     return pid
 
 

@@ -29,8 +29,8 @@ def test_models_that_are_left_serve_on_and_are_taken_over(manager: Manager, said
     machine = {"on_exit": "leave"} if said == "manifest" else {}
     manager.write({"alpha": manager.fake("alpha", *stream, residency="warm")}, machine=machine)
     option = ("--on-exit", "leave") if said == "option" else ()
-    manager.process = manager.launch("--listen", f"127.0.0.1:{manager.gateway_port}", *option)
-    wait_for(manager.answers, SOON, "a manager that answers")
+    manager.start(*option)
+    assert manager.process is not None
     [pid] = manager.wait_ready("alpha")
     port = manager.port_of("alpha")
     streaming = Streaming(manager.url, "alpha")
@@ -214,9 +214,9 @@ def test_hanging_up_twice_forces_nothing_and_a_manager_under_nohup_does_not_hear
     manager.start()
     manager.wait_ready("chat")
     stream = Streaming(manager.url, "chat")
-    for _ in range(2):
+    for times in (1, 2):
         os.kill(manager.pid, signal.SIGHUP)
-        wait_for(lambda: manager.log("stopping", signal="SIGHUP"), SOON, "that it hears it")
+        wait_for(lambda: len(manager.log("stopping", signal="SIGHUP")) == times, SOON, "that it hears it")  # noqa: B023
     assert stream.whole() == list(range(40))
     assert manager.process is not None
     assert manager.process.wait(SOON) == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from faults.acts import pause
 from manager import SOON, Asking, Manager, Streaming, process_state, running
 from nervous import Nervous, causes
 from support import wait_for
@@ -197,9 +198,7 @@ def test_a_stop_of_everything_calls_nobody_hung(manager: Manager) -> None:
     asking = Asking(manager, "a")
     manager.wait_model("a", active=1)
     everybody = [manager.pid, *pids]
-    for pid in everybody:
-        os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: all(process_state(pid) == "T" for pid in everybody), SOON, "all to be stopped")
+    pause(everybody)
     until = time.monotonic() + 3 * SILENCE
     wait_for(lambda: time.monotonic() > until, SOON, "a long time")
     # The worst order: the manager looks before the models go on.

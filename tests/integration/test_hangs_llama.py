@@ -1,15 +1,14 @@
 """A real llama.cpp that is stopped under a stream: in time it goes on, and too late it is replaced."""
 
-import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
-from manager import CHAT, SOON, Manager, Streaming, chat, process_state, running
+from faults.acts import pause
+from manager import SOON, Manager, Streaming, running
 from nervous import Nervous, causes
 from support import wait_for
 from tiny_gguf import context_bytes_per_token, write_llama
@@ -23,24 +22,6 @@ TOKENS = 300
 SILENCE = 4.0
 
 
-class Long(Streaming):
-    """A stream of many tokens."""
-
-    MORE: ClassVar = {"stream": True, "max_tokens": TOKENS, "ignore_eos": True}
-
-    def work(self) -> None:
-        with (
-            self._client as client,
-            client.stream("POST", self.url + CHAT, json=chat(self.model, **self.MORE)) as answer,
-        ):
-            assert answer.status_code == 200, answer.read()
-            for line in answer.iter_lines():
-                if line == "data: [DONE]":
-                    self.done = True
-                elif line.startswith("data: "):
-                    self.events.append(json.loads(line.removeprefix("data: ")))
-
-
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[Manager]:
     """One nervous manager that is not started yet."""
@@ -48,10 +29,9 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
         yield made
 
 
-def stop(pid: int) -> None:
-    """Stop a process, and wait until it is."""
-    os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: process_state(pid) == "T", SOON, "it to be stopped")
+def long_stream(manager: Manager) -> Streaming:
+    """Begin a stream of many tokens."""
+    return Streaming(manager.url, "alpha", max_tokens=TOKENS, ignore_eos=True)
 
 
 def test_a_llama_cpp_that_is_stopped_under_a_stream(manager: Manager) -> None:
@@ -63,8 +43,8 @@ def test_a_llama_cpp_that_is_stopped_under_a_stream(manager: Manager) -> None:
     manager.start()
     [pid] = manager.wait_ready("alpha")
 
-    stream = Long(manager.url, "alpha")
-    stop(pid)
+    stream = long_stream(manager)
+    pause([pid])
     before = len(stream.events)
     assert before < TOKENS
     manager.wait_condition("Suspect", "alpha", reason="ProcessStopped")
@@ -75,8 +55,8 @@ def test_a_llama_cpp_that_is_stopped_under_a_stream(manager: Manager) -> None:
     manager.wait_log("it does not hang", model="alpha")
     assert manager.wait_ready("alpha") == [pid]
 
-    stream = Long(manager.url, "alpha")
-    stop(pid)
+    stream = long_stream(manager)
+    pause([pid])
     manager.wait_log("model hangs", model="alpha")
     stream.join(SOON)
     assert not stream.is_alive()

@@ -9,6 +9,7 @@ import pytest
 
 from reconciler.cli import described as cli_described
 from reconciler.core import book
+from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import Estimate, GpuPool, HostUse, Memory, Stall, Swap
 from reconciler.core.types import Instance, LedgerEntry, Observation, Preflight, World
 from reconciler.leases import QueueLimits
@@ -238,9 +239,10 @@ def test_limits_gates_and_names_are_those_of_the_manifest(applied: Applied) -> N
 
 
 def test_failures_of_the_past_are_forgotten_and_sizes_are_not(applied: Applied) -> None:
-    entry = LedgerEntry(
-        "big", digest(applied, "big"), peak=50 * GIB, failures=3, retry_at=9.0, last_error="it died"
-    )
+    entry = LedgerEntry("big", digest(applied, "big"), peak=50 * GIB)
+    for now in range(3):
+        entry = book.failed(entry, "it died", float(now), FailureKind.OUT_OF_MEMORY, 60 * GIB)
+    assert entry.raised > 60 * GIB
     (known,) = layout(applied, ledger=(entry,)).ledger
     assert known == LedgerEntry("big", digest(applied, "big"), peak=50 * GIB)
 

@@ -52,6 +52,26 @@ def test_a_model_of_which_nothing_is_told_takes_none_and_that_is_said() -> None:
     assert assumption(trace) == "the tokens of no request are known: assumed to be none"
 
 
+def test_of_a_trace_without_one_of_the_two_columns_only_that_one_is_said_to_be_assumed() -> None:
+    trace = made(("a", 10, UNKNOWN, nan), ("b", 30, UNKNOWN, nan))
+    assert assumed(trace).prompt_tokens == array("I", [10, 30])
+    assert assumed(trace).output_tokens == array("I", [0, 0])
+    assert assumption(trace) == "the tokens of no answer are known: assumed to be none"
+    trace = made(("a", UNKNOWN, 10, nan), ("b", UNKNOWN, 30, nan))
+    assert assumption(trace) == "the tokens of no prompt are known: assumed to be none"
+
+
+def test_what_each_column_tells_of_a_model_is_enough_although_no_request_tells_both() -> None:
+    trace = made(("a", 10, UNKNOWN, nan), ("a", UNKNOWN, 3, nan))
+    assert (assumed(trace).prompt_tokens, assumed(trace).output_tokens) == (
+        array("I", [10, 10]),
+        array("I", [3, 3]),
+    )
+    assert assumption(trace) == (
+        "the tokens of 2 of 2 requests are not known: assumed to be the median of those of the same model"
+    )
+
+
 def test_nothing_is_said_of_requests_whose_seconds_are_known() -> None:
     trace = made(("a", UNKNOWN, UNKNOWN, 2.5), ("a", 4, 2, nan))
     assert assumption(trace) is None

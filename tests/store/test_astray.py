@@ -1,10 +1,14 @@
 """The file is lost, ruined or held by somebody else while it is in use: what must outlive it does."""
 
 import sqlite3
+import threading
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from reconciler.core.types import LedgerEntry
@@ -39,6 +43,13 @@ def stands(path: Path, *events: str) -> None:
         assert again.entries() == (ENTRY,)
         assert again.generation("x") == 2
         assert tuple(e.message for e in again.events()) == events
+
+
+def damage() -> sqlite3.DatabaseError:
+    """Return what SQLite says of a file that is ruined."""
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
 
 
 def remove(folder: Path, pattern: str) -> None:
@@ -91,14 +102,48 @@ async def test_a_question_that_meets_damage_is_answered_from_what_is_known(
     def broken(_: Store) -> None:
         if not asked:
             asked.append(True)
-            error = sqlite3.DatabaseError("database disk image is malformed")
-            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-            raise error
+            raise damage()
 
     asked: list[bool] = []
     await store.ask(broken)
     assert "was damaged (database disk image is malformed)" in store.news()[0]
     assert await store.launches() == (LAUNCH,)
+
+
+async def test_a_question_that_meets_damage_waits_for_who_writes_just_then(
+    store: AsyncStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both write what waits, and neither may take from the other what it is just writing."""
+    put, writes, go_on, met = Store.put_launch, threading.Event(), threading.Event(), threading.Event()
+    answered = anyio.Event()
+
+    def slow(self: Store, record: LaunchRecord) -> None:
+        put(self, record)
+        if not writes.is_set():
+            writes.set()
+            assert go_on.wait(10)
+
+    def broken(_: Store) -> None:
+        if not met.is_set():
+            met.set()
+            raise damage()
+
+    async def ask() -> None:
+        await store.ask(broken)
+        answered.set()
+
+    monkeypatch.setattr(Store, "put_launch", slow)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(store.put_launch, replace(LAUNCH, launch_id="b"))
+        assert await anyio.to_thread.run_sync(writes.wait, 10)
+        tasks.start_soon(ask)
+        assert await anyio.to_thread.run_sync(met.wait, 10)
+        with anyio.move_on_after(0.5):  # it would be answered by now if it did not wait
+            await answered.wait()
+        waited = not answered.is_set()
+        go_on.set()
+    assert waited
+    assert [r.launch_id for r in await store.launches()] == ["a", "b"]
 
 
 async def test_what_cannot_be_written_while_another_holds_the_file_is_written_afterwards(
