@@ -5,6 +5,8 @@
 .DEFAULT_GOAL := help
 
 PY := .venv/bin/python
+# Where Python is told to keep no bytecode (container images do that), every start of a program compiles all of it anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 help:
 	@echo "make run     set up, run reconcile on manifests/, send a first request, keep serving until Ctrl-C"

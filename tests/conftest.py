@@ -1,7 +1,14 @@
 """Fixtures every test may use."""
 
+import os
+import sys
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Where Python is told to keep no bytecode, every program that a test starts compiles all of it: half a second each.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile(
     "default", max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow]
