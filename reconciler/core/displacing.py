@@ -18,7 +18,15 @@ class Displacing(Room):
     """A room in which models may be displaced."""
 
     def _displace(self, row: Row, short: int) -> list[Row] | None:
-        """Return the victims that make room for `row`, cheapest loss first, none of them spare; None = not enough."""
+        """Return the victims that make room for `row`, none of them spare; None = not enough.
+
+        Those in use come first, then the cheapest loss: a drain may be called off, and until it is over the others
+        serve on instead of having gone in vain.
+        """
+        found = self._find(row, short)
+        return None if found is None else sorted(found, key=lambda v: not v.busy)
+
+    def _find(self, row: Row, short: int) -> list[Row] | None:
         limit = bound(row)
         groups = (
             (*self.asleep, self.idle, self.busy) if is_patient(row, self.now) else (*self.asleep, self.idle)
