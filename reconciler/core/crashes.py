@@ -14,6 +14,8 @@ MENDING_FIRST: Final = 300.0
 #: After so many failures in a row (a quarter of an hour) a model is given up, but for one try an hour.
 GIVE_UP_AFTER: Final = 10
 GIVEN_UP_SECONDS: Final = 3600.0
+#: What passes a limit of its own has as much at each try: so many in a row, and it is given up.
+LIMITED_TRIES: Final = 3
 #: One that ran out of memory is charged so much more: this share of what it had, and no less than these bytes.
 RAISE_SHARE: Final = 0.1
 RAISE_LEAST: Final = 64 << 20
@@ -26,6 +28,8 @@ class FailureKind(StrEnum):
 
     #: It says itself that it got too little memory, on the host or on a GPU.
     OUT_OF_MEMORY = "OutOfMemory"
+    #: The kernel ended it, for it passed the limit of its own that the manifest gives it.
+    OVER_LIMIT = "OverLimit"
     #: Its weights, or another file of the model, are damaged, missing, or of a kind it does not know.
     BAD_FILE = "BadFile"
     #: It does not take one of its arguments, or not together with another.
@@ -62,8 +66,10 @@ _OF_OTHERS: Final = frozenset({_SIGHUP, _SIGINT, _SIGQUIT, _SIGKILL, _SIGTERM})
 _NOT_EXECUTED: Final = frozenset({126, 127})
 
 _REMEDIES: Final = {
-    FailureKind.OUT_OF_MEMORY: "more room is made for it at the next try, a limit of its own stays as it is; fewer"
-    " tokens of context, fewer slots or a smaller quantisation need less",
+    FailureKind.OUT_OF_MEMORY: "more room is made for it at the next try; fewer tokens of context, fewer slots or a"
+    " smaller quantisation need less",
+    FailureKind.OVER_LIMIT: "raise `limits.memory`, for no try gets more than that; fewer tokens of context, fewer"
+    " slots or a smaller quantisation need less",
     FailureKind.BAD_FILE: "replace the file: it is tried again as soon as it has changed",
     FailureKind.BAD_ARGUMENT: "correct its settings, or update the engine: it is tried again when either has changed",
     FailureKind.PROGRAM_MISSING: "install what it lacks or correct `command:` or `python:`, then `reconcile load NAME`",
@@ -77,6 +83,17 @@ _REMEDIES: Final = {
     FailureKind.EXITED_EARLY: "keep the server in the foreground: end a wrapper with `exec`, and start no daemon",
     FailureKind.CRASHED: "`reconcile logs NAME` shows what it said last",
 }
+
+
+class Starved(StrEnum):
+    """Whether the kernel ended a process for want of memory, from its counters."""
+
+    NO = "no"
+    #: A counter grew that also counts the processes of others.
+    PROBABLY = "probably"
+    YES = "yes"
+    #: There are no counters.
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +132,7 @@ def wait(kind: FailureKind, failures: int) -> float:
     """Return the seconds until the next try after so many failures in a row, the last of which was of this kind."""
     if kind in TO_MEND:
         return min(GIVEN_UP_SECONDS, MENDING_FIRST * 2.0 ** min(failures - 1, 30))
-    if failures >= GIVE_UP_AFTER:
+    if failures >= _tries(kind):
         return GIVEN_UP_SECONDS
     if kind is FailureKind.PORT_TAKEN and failures == 1:
         return 0.0  # another port is as good; should that be taken too, something else is wrong
@@ -124,7 +141,12 @@ def wait(kind: FailureKind, failures: int) -> float:
 
 def given_up(kind: FailureKind, failures: int) -> bool:
     """Whether requests do not wait for the next try: by itself nothing is going to be better soon."""
-    return failures > 0 and (kind in TO_MEND or failures >= GIVE_UP_AFTER)
+    return failures > 0 and (kind in TO_MEND or failures >= _tries(kind))
+
+
+def _tries(kind: FailureKind) -> int:
+    """Return how many failures in a row, the last of which was of this kind, give a model up."""
+    return LIMITED_TRIES if kind is FailureKind.OVER_LIMIT else GIVE_UP_AFTER
 
 
 def remedy(kind: FailureKind, model: str) -> str:
@@ -133,7 +155,12 @@ def remedy(kind: FailureKind, model: str) -> str:
 
 
 def more(kind: FailureKind, had: int) -> int:
-    """Return the bytes that a launch is charged next time which failed with `had`; 0 = that does not matter."""
+    """Return the bytes that a launch is charged next time which failed with `had`; 0 = that does not matter.
+
+    Of one that passed its own limit `had` is that limit: it takes as much again, and can never hold more.
+    """
+    if kind is FailureKind.OVER_LIMIT:
+        return had
     if kind not in STARVED or had <= 0:
         return 0
     return had + max(RAISE_LEAST, int(had * RAISE_SHARE))

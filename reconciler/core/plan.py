@@ -6,6 +6,7 @@ from typing import Final
 
 from reconciler.core import book, crashes
 from reconciler.core.changes import next_change
+from reconciler.core.crashes import FailureKind
 from reconciler.core.details import evict_detail, load_detail, serves_on, use
 from reconciler.core.diff import Row, Table, compare
 from reconciler.core.leaving import rests_until, stays_for
@@ -210,7 +211,9 @@ def _size_hint(row: Row) -> str:
 def _once(row: Row) -> str:
     """Say so where a model is charged what it once held, and that can be taken back."""
     if row.entry is not None and row.size == row.entry.raised:
-        return f"; it ran out of memory with less: `reconcile forget {row.name}` if that had another reason"
+        over = row.entry.kind is FailureKind.OVER_LIMIT
+        what = "it took all that its limits.memory allows" if over else "it ran out of memory with less"
+        return f"; {what}: `reconcile forget {row.name}` if that had another reason"
     peak = row.entry.peak if row.entry is not None else 0
     unmeasured = book.size(row.spec, row.preflight, None)
     if unmeasured is None or peak <= unmeasured or row.size != peak:

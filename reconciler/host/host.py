@@ -22,6 +22,7 @@ from reconciler.host.origin import Origin, Recalled, recall
 from reconciler.host.spawn import child_environment, spawn
 from reconciler.host.stop import Ladder, StopReport
 from reconciler.host.tree import Mark, launches_of, members
+from reconciler.memory.oom_kills import Kills
 
 LOG_CAP: Final = 8 << 20
 
@@ -110,9 +111,12 @@ class Host:
         """
         oom.prefer(self.tree(process, launch_id), oom.score(limits, oom.SERVING))
 
-    def over_limit(self, launch_id: str) -> str:
-        """Return that the kernel ended processes of a launch for its own limit, in a sentence, or "". Blocking."""
-        return self._groups.over(launch_id)
+    def kills(self, launch_id: str) -> Kills | None:
+        """Return what the kernel did, for want of memory, in the control group of a launch. Blocking.
+
+        None = it has none of its own.
+        """
+        return self._groups.kills(launch_id)
 
     def over(self) -> None:
         """Note that nothing is left of some launch: what was made for it goes, too. Blocking."""

@@ -17,8 +17,10 @@ from typing import Final
 from reconciler.core.launch import Limits
 from reconciler.core.words import size as size_text
 from reconciler.host.errors import StartError
+from reconciler.memory import oom_kills
 from reconciler.memory.hierarchy import V1, V2, Group, find_groups
-from reconciler.memory.procfs import plain_fields, read_text, whole
+from reconciler.memory.oom_kills import Kills
+from reconciler.memory.procfs import read_text, whole
 
 #: The right to raise hard limits, and to be spared by the kernel more than before, as a bit of a set of capabilities.
 _SYS_RESOURCE: Final = 1 << 24
@@ -175,21 +177,10 @@ class Groups:
                     (folder / name).write_text(value)
         return folder
 
-    def over(self, launch_id: str) -> str:
-        """Return that the kernel ended processes of a launch for its own limit, in a sentence, or ""."""
+    def kills(self, launch_id: str) -> Kills | None:
+        """Return what the kernel did, for want of memory, to the processes of a launch; None = it has no group."""
         folder = self._folder(launch_id)
-        if folder is None:
-            return ""
-        for counter, limit in (
-            ("memory.events", "memory.max"),
-            ("memory.oom_control", "memory.limit_in_bytes"),
-        ):
-            if plain_fields(read_text(folder / counter) or "").get("oom_kill"):
-                most = whole(read_text(folder / limit) or "")
-                named = "" if most is None else f" ({size_text(most)})"
-                text = f"the kernel ended it: it took more than limits.memory{named} allows"
-                return f"{text}; raise that, or have it need less"
-        return ""
+        return None if folder is None else oom_kills.of_group(folder)
 
     def sweep(self) -> None:
         """Remove the groups of ours that nothing is in any more; those of models that run stay."""

@@ -5,7 +5,7 @@ import anyio.to_thread
 from reconciler.core.book import DIED
 from reconciler.host import Host
 from reconciler.leases import LeaseBook
-from reconciler.loop.failures import Failure, Starved, describe
+from reconciler.loop.failures import Failure, Watch, describe
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
@@ -19,7 +19,7 @@ async def take_deaths(
     store: AsyncStore,
     keeper: Keeper,
     journal: Journal,
-    starved: Starved,
+    watch: Watch,
     now: float,
 ) -> None:
     """Take ready models whose process has ended out of service at once; what they left behind is the plan's business.
@@ -35,7 +35,7 @@ async def take_deaths(
             answered = book.answered(launch.model)
             book.close(launch.model)
             launches.unserve(launch)
-        failure, rest = await anyio.to_thread.run_sync(_autopsy, host, launch, starved)
+        failure, rest = await anyio.to_thread.run_sync(_autopsy, host, launch, watch)
         if slept:
             await journal.ended_asleep(launch, failure)
         elif not launch.hung:  # that was counted when it was found to hang
@@ -47,11 +47,11 @@ async def take_deaths(
             await keeper.keep(store.drop_launch(launch.id))
 
 
-def _autopsy(host: Host, launch: Launch, starved: Starved) -> tuple[Failure, tuple[int, ...]]:
+def _autopsy(host: Host, launch: Launch, watch: Watch) -> tuple[Failure, tuple[int, ...]]:
     """Return why it died, and which of its processes still live."""
-    limit = host.over_limit(launch.id)
+    kills = host.kills(launch.id)
     failure = describe(
-        launch.spec, launch.exit, host.logs, launch.model, DIED, starved=starved, ready=True, limit=limit
+        launch.spec, launch.exit, host.logs, launch.model, DIED, watch=watch, ready=True, kills=kills
     )
     rest = host.tree(launch.process, launch.id, thorough=True)
     if not rest:

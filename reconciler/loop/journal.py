@@ -171,7 +171,7 @@ class Journal:
         if launch is not None and launch.weights:
             # Which may have been too new to be told from half a copy before.
             known = replace(known, weights=launch.weights)
-        entry = book.failed(known, error, now, failure.kind, had(launch, step.size))
+        entry = book.failed(known, error, now, failure.kind, too_little(launch, step.size, failure.kind))
         self._ledger.update(entry)
         wait = (entry.retry_at or now) - now
         facts = {"kind": str(failure.kind), "tries": entry.failures, "next_try_in": wait}
@@ -245,7 +245,7 @@ class Journal:
         """A ready model died by itself, which had answered so many requests."""
         ran = now - launch.loaded_at
         entry = self._ledger.entry(launch.model, launch.digest)
-        most = had(launch, launch.admitted)
+        most = too_little(launch, launch.admitted, failure.kind)
         self._ledger.update(book.crashed(entry, failure.text, ran, answered, now, failure.kind, most))
         facts = {"pid": launch.process.pid, "after": f"{ran:.1f} s", "answered": answered}
         log.error("model died", model=launch.model, **facts, kind=str(failure.kind), error=failure.text)
@@ -276,3 +276,11 @@ def had(launch: Launch | None, given: int) -> int:
     if launch is None:
         return 0
     return max(given, launch.holds or 0, (launch.held.peak or 0) + (launch.warm or 0))
+
+
+def too_little(launch: Launch | None, given: int, kind: FailureKind) -> int:
+    """Return the bytes with which a launch failed: those it had, or the limit of its own that it passed."""
+    if kind is not FailureKind.OVER_LIMIT:
+        return had(launch, given)
+    spec = launch.spec if launch is not None else None
+    return (spec.limits.memory or 0) if spec is not None else 0

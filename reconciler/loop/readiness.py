@@ -95,9 +95,9 @@ async def explained(
             hands.host.logs,
             launch.model,
             what,
-            starved=hands.observer.oom.starved,
+            watch=hands.observer.oom.starved,
             kind=kind,
-            limit=hands.host.over_limit(launch.id),
+            kills=hands.host.kills(launch.id),
         )
 
     return await anyio.to_thread.run_sync(look)

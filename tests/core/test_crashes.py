@@ -10,7 +10,7 @@ from reconciler.core import book, crashes, starved
 from reconciler.core.crashes import Ending, FailureKind, kind_of
 from reconciler.core.plan import plan
 from reconciler.core.types import LedgerEntry, Preflight, Reason, Residency
-from worlds import MIB, NOW, manifest, model, world
+from worlds import MIB, NOW, manifest, model, text, waiting, world
 
 EMPTY = LedgerEntry("m", "d")
 SAYS = FailureKind.OUT_OF_MEMORY
@@ -120,6 +120,27 @@ def test_what_ran_out_of_memory_is_charged_more_for_an_hour(kind: FailureKind) -
     assert book.size(spec, None, calm) == 100 * MIB
     assert book.forgotten(entry).raised == 0
     assert book.begun(replace(entry, weights="w1"), "", "w2").raised == 0
+
+
+def test_what_passes_its_own_limit_is_charged_that_and_given_up_soon() -> None:
+    """However often it is tried, it never holds more; and it is not tried for ever."""
+    spec, entry, seen = model("m", 100), EMPTY, []
+    for _ in range(crashes.LIMITED_TRIES):
+        assert not book.gave_up(entry)
+        entry = book.failed(entry, "killed by its own limit", NOW, FailureKind.OVER_LIMIT, 400 * MIB)
+        seen.append(book.size(spec, None, entry))
+    assert seen == [400 * MIB] * crashes.LIMITED_TRIES
+    assert book.gave_up(entry)
+    assert entry.retry_at == NOW + crashes.GIVEN_UP_SECONDS
+    made = plan(manifest(spec), world(demands=[waiting("m")], ledger=[replace(entry, digest="m-v1")]), NOW)
+    assert text(made) == "! m (GivenUp)"
+    [verdict] = made.verdicts
+    assert verdict.detail == (
+        "failed 3 times (OverLimit), given up after 3 times in a row until its weights, its program or its settings"
+        " change, or somebody asks by `reconcile load`; one more look in 60m: killed by its own limit; what helps:"
+        " raise `limits.memory`, for no try gets more than that; fewer tokens of context, fewer slots or a smaller"
+        " quantisation need less"
+    )
 
 
 def test_one_that_was_stable_and_starved_comes_back_at_once_with_more() -> None:

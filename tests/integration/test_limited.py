@@ -49,11 +49,11 @@ def test_one_that_takes_more_than_its_limit_dies_of_that_and_nobody_else_does(ma
     [folder] = [f for f in groups(manager) if str(calm) not in (f / "cgroup.procs").read_text().split()]
     assert manager.ask("greedy", grow_mib=300).status_code >= 500
     died = manager.wait_log("model died", model="greedy")
-    assert died["kind"] == "OutOfMemory"
-    said = "the kernel ended it: it took more than limits.memory (80 MiB) allows"
+    assert died["kind"] == "OverLimit"
+    said = "killed by its own limits.memory of 80 MiB: raise it or lower the context"
     assert said in died["error"]
     [(reason, message)] = wait_for(lambda: manager.events("crashed", "greedy"), SOON, "an event that says so")
-    assert (reason, said in message) == ("OutOfMemory", True)
+    assert (reason, said in message) == ("OverLimit", True)
     wait_for(lambda: not folder.exists(), SOON, "the end of its control group")
     assert manager.ask("calm").json()["pid"] == calm
     assert manager.stop() == 0
@@ -64,8 +64,8 @@ def test_a_load_that_takes_more_than_its_limit_fails_of_that(manager: Manager) -
     manager.start()
     answer = manager.ask("greedy")
     assert answer.status_code == 502
-    assert "it took more than limits.memory (80 MiB) allows" in answer.json()["error"]["message"]
-    assert [reason for reason, _ in manager.events("load-failed", "greedy")][:1] == ["OutOfMemory"]
+    assert "killed by its own limits.memory of 80 MiB" in answer.json()["error"]["message"]
+    assert [reason for reason, _ in manager.events("load-failed", "greedy")][:1] == ["OverLimit"]
     assert manager.stop() == 0
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from reconciler.core import machine
-from reconciler.core.crashes import FailureKind
+from reconciler.core.crashes import FailureKind, Starved
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Load, ModelSpec, Reason
 from reconciler.engines import registry
@@ -22,6 +22,7 @@ from reconciler.loop.hands import Hands
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.loading import Loader
 from reconciler.loop.readiness import LoadError, until_ready
+from reconciler.memory.oom_kills import Kills
 
 pytestmark = pytest.mark.anyio
 SPEC = LaunchSpec("m", "fake")
@@ -58,18 +59,18 @@ class Desk:
         self.book = LeaseBook(lambda: None)
         self.book.configure({"m": QueueLimits()})
         self.launch = Launch("id", "m", "d", SPEC, Process(1, 1), 9, 0.0)
-        #: That the kernel ended it for a limit of its own.
-        self.limit = ""
+        #: What the kernel did in the control group of its own.
+        self.kills: Kills | None = None
         self.hands = SimpleNamespace(
             clock=anyio.current_time,
             host=SimpleNamespace(
                 logs=SimpleNamespace(tail=lambda model, lines: self.lines),
                 owns_port=self.owns_port,
                 serving=lambda process, launch, limits: None,
-                over_limit=lambda launch: self.limit,
+                kills=lambda launch: self.kills,
             ),
             observer=SimpleNamespace(
-                measure=nothing, ready=nothing, oom=SimpleNamespace(starved=lambda: False)
+                measure=nothing, ready=nothing, oom=SimpleNamespace(starved=lambda *, ours: Starved.NO)
             ),
             states=SimpleNamespace(restore=self.restore),
             launches=Launches(),
@@ -118,11 +119,13 @@ async def desk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
 
 
 async def test_one_that_its_own_limit_ended_is_told_as_that(desk: Desk) -> None:
-    desk.limit = "the kernel ended it: it took more than limits.memory (60 MiB) allows"
+    desk.kills = Kills(1, 60 << 20)
     desk.engine.probes = [LOADING, FAILED]
-    with pytest.raises(LoadError, match=r"it took more than limits\.memory \(60 MiB\) allows") as caught:
+    with pytest.raises(
+        LoadError, match=r"killed by its own limits\.memory of 60 MiB: raise it or lower"
+    ) as caught:
         await desk.wait()
-    assert caught.value.kind is FailureKind.OUT_OF_MEMORY
+    assert caught.value.kind is FailureKind.OVER_LIMIT
 
 
 async def test_a_server_that_says_it_has_failed_is_explained_by_its_log(desk: Desk) -> None:

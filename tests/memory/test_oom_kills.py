@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from linux_trees import write_files
+from reconciler.core.crashes import Starved
 from reconciler.loop.oom_watch import BEFORE, OomWatch
 from reconciler.memory import oom_kills
+from reconciler.memory.oom_kills import Counters, Kills
 from small_machine import MIB, small_machine
 
 V1 = {
@@ -25,55 +28,105 @@ V2 = {
 MACHINE = {"proc/vmstat": "nr_free_pages 5\noom_kill 12\n"}
 
 
+HYBRID = V1 | {
+    "proc/self/cgroup": "4:memory:/app\n0::/init.scope\n",
+    "proc/self/mountinfo": V1["proc/self/mountinfo"]
+    + "31 1 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+    "sys/fs/cgroup/unified/init.scope/cgroup.procs": "1\n",
+}
+
+
 @pytest.mark.parametrize(
     ("files", "counters"),
     [
-        (V1 | MACHINE, (3, 12)),
-        (V2 | MACHINE, (4, 12)),
-        (MACHINE, (12,)),
-        (V2, (4,)),
-        ({}, ()),
-        ({"proc/vmstat": "garbage"}, ()),
+        (V1 | MACHINE, Counters(3, 12)),
+        (V2 | MACHINE, Counters(4, 12)),
+        (HYBRID | MACHINE, Counters(3, 12)),
+        (MACHINE, Counters(None, 12)),
+        (V2, Counters(4)),
+        ({}, Counters()),
+        ({"proc/vmstat": "garbage"}, Counters()),
     ],
 )
-def test_counters(tmp_path: Path, files: dict[str, str], counters: tuple[int, ...]) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert oom_kills.count(tmp_path) == counters
+def test_counters(tmp_path: Path, files: dict[str, str], counters: Counters) -> None:
+    assert oom_kills.count(write_files(tmp_path, files)) == counters
+
+
+FULL = {"memory.limit_in_bytes": f"{60 * MIB}\n", "memory.max_usage_in_bytes": f"{59 * MIB}\n"}
+CALM = FULL | {"memory.max_usage_in_bytes": f"{40 * MIB}\n"}
+KILLED = {"memory.oom_control": "under_oom 0\noom_kill 2\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "kills"),
+    [
+        ({"memory.max": "1000\n", "memory.events": "max 9\noom 5\noom_kill 4\n"}, Kills(4, 1000)),
+        # For a limit above it, or the machine.
+        ({"memory.max": "1000\n", "memory.events": "max 0\noom 0\noom_kill 1\n"}, Kills(1)),
+        ({"memory.max": "1000\n", "memory.events": "max 9\noom 0\noom_kill 0\n"}, Kills(0)),
+        (FULL | KILLED, Kills(2, 60 * MIB)),
+        (CALM | KILLED, Kills(2)),
+        (FULL | {"memory.oom_control": "oom_kill 0\n"}, Kills(0)),
+        (FULL | {"memory.oom_control": "under_oom 0\n"}, None),
+        ({}, None),
+    ],
+)
+def test_what_was_done_in_a_group_with_a_limit(
+    tmp_path: Path, files: dict[str, str], kills: Kills | None
+) -> None:
+    assert oom_kills.of_group(write_files(tmp_path, files)) == kills
 
 
 class Watched:
     """An OomWatch on counters and a clock of the test's."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: int | None = 3, machine: int | None = 12) -> None:
         self.now = 100.0
-        self.counters: tuple[int, ...] = (3, 12)
+        self.counters = Counters(group, machine)
         self.watch = OomWatch(lambda: self.counters, lambda: self.now)
+
+    def starved(self, *, ours: bool = True) -> Starved:
+        return self.watch.starved(ours=ours)
 
 
 def test_a_kill_is_believed_for_a_while() -> None:
     one = Watched()
     one.watch.look()
-    assert one.watch.starved() is False
+    assert one.starved() is Starved.NO
     one.now += 5
-    one.counters = (3, 13)
+    one.counters = Counters(4, 13)
     one.watch.look()  # counted at once; the process itself is gone seconds later
     one.now += 5
-    assert one.watch.starved() is True
+    assert one.starved() is Starved.YES
     one.now += BEFORE
     one.watch.look()
     one.now += BEFORE
     one.watch.look()
-    assert one.watch.starved() is False, "who dies now does not die of that"
+    assert one.starved() is Starved.NO, "who dies now does not die of that"
+
+
+def test_that_another_program_was_ended_is_not_believed_of_ours() -> None:
+    one = Watched()
+    one.watch.look()
+    one.counters = Counters(3, 13)
+    assert one.starved() is Starved.NO
+    assert one.starved(ours=False) is Starved.PROBABLY, "a container is in another group"
+
+
+def test_without_a_group_that_counts_it_is_probable() -> None:
+    one = Watched(group=None)
+    one.watch.look()
+    assert one.starved() is Starved.NO
+    one.counters = Counters(None, 13)
+    assert one.starved() is Starved.PROBABLY
 
 
 def test_nothing_is_known_without_counters_or_a_look_before() -> None:
     one = Watched()
-    assert one.watch.starved() is None
-    assert one.watch.starved() is False, "that was a look"
-    one.counters = ()
-    assert one.watch.starved() is None
+    assert one.starved() is Starved.UNKNOWN
+    assert one.starved() is Starved.NO, "that was a look"
+    one.counters = Counters()
+    assert one.starved() is Starved.UNKNOWN
 
 
 _TAKES = f"b = bytearray(400 * {MIB})\nfor i in range(0, len(b), 4096): b[i] = 1\n"
@@ -86,4 +139,4 @@ def test_a_real_kill_is_counted() -> None:
         done = subprocess.run([sys.executable, "-c", _TAKES], preexec_fn=machine.enter, check=False)
         assert done.returncode == -9
         assert machine.kills == 1
-        assert watch.starved() is True
+        assert watch.starved(ours=False) is not Starved.NO
