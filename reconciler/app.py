@@ -133,7 +133,6 @@ async def _main(
     board = Board()
     heartbeat = Heartbeat(notifier, board)
     host = Host(directory, owner_of(directory))
-    host.logs.forget(applied.launches)
     store = await AsyncStore.open(directory / DATABASE)
     if store.recovered:
         log.warning("the ledger was damaged, a new one is made", kept_as=store.recovered)

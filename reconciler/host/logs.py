@@ -3,11 +3,13 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 from urllib.parse import quote
 
 #: Bytes of the start-up lines of the current launch that outlive every rotation.
@@ -15,10 +17,13 @@ HEAD_BYTES: Final = 64 << 10
 _START: Final = b"--- start "
 _LONGEST_NAME: Final = 120
 _COPY_BYTES: Final = 1 << 20
+#: The part of the rotated lines that is left for those that come in while the others are copied: one in so many.
+_LATE_SHARE: Final = 8
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
+@lru_cache(maxsize=1024)
 def safe_name(model: str) -> str:
     """Return a file name for any model name: letters, digits, `-`, `_`, `.` stay, the rest is percent-encoded.
 
@@ -37,15 +42,20 @@ def safe_name(model: str) -> str:
 class Logs:
     """The log files of all models, in one directory. All methods block.
 
-    A model's files together never hold more than `cap` bytes after `trim`; between two trims the process adds what it
-    writes. `NAME.log` is written by the process, `NAME.log.1` holds the last lines before the latest rotation,
-    `NAME.log.head` the first lines of the launch.
+    A model's files together never hold more than `cap` bytes after `trim`; between two trims (`host.log_watch`) the
+    process adds what it writes. `NAME.log` is written by the process, `NAME.log.1` holds the last lines before the
+    latest rotation, `NAME.log.head` the first lines of the launch.
     """
 
     def __init__(self, directory: Path, cap: int) -> None:
         if cap < 4 * HEAD_BYTES:
             raise ValueError(f"log cap of {cap} bytes is below {4 * HEAD_BYTES}")
         self._dir = directory
+        self.cap = cap
+        #: Of two that rotate the same file the second would drop what came in while the first one copied.
+        self._rotating = threading.Lock()
+        #: Files without a line that begins a launch: the head of the one that writes has been kept.
+        self._headed: set[Path] = set()
         self._limit = cap // 2
         self._keep = cap - self._limit - HEAD_BYTES
 
@@ -66,6 +76,7 @@ class Logs:
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(OSError):  # a full disk: whether a process can be started is not the log's to say
             self.trim(model)
+        self._headed.discard(self.path(model))
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(self.path(model), flags, 0o600)
 
@@ -98,14 +109,23 @@ class Logs:
                 with suppress(OSError):
                     self._trim(path)
 
+    def is_large(self, size: int) -> bool:
+        """Return whether a file of so many bytes has grown past its share of the cap."""
+        return size > self._limit
+
+    def size(self, model: str) -> int:
+        """Return the bytes of the file that the model's process writes; 0 if there is none. Raises OSError."""
+        return _size(self.path(model))
+
     def _trim(self, path: Path) -> bool:
-        try:
-            if path.stat().st_size <= self._limit:
-                return False
-        except FileNotFoundError:
+        if not self.is_large(_size(path)):  # nearly always: no lock is needed for that
             return False
-        self._keep_head(path)
-        self._keep_tail(path)
+        with self._rotating:
+            size = _size(path)
+            if not self.is_large(size):
+                return False
+            self._keep_head(path)
+            self._keep_tail(path, flooded=size > self._limit + self._limit // 4)
         return True
 
     def tail(self, model: str, lines: int, max_bytes: int = 64 << 10) -> list[str]:
@@ -129,31 +149,50 @@ class Logs:
                     file.unlink(missing_ok=True)
 
     def _keep_head(self, path: Path) -> None:
-        start = _last_start(path)
-        if start is None:
-            return  # the launch began before an earlier rotation, which has kept its head
-        with path.open("rb") as file:
-            file.seek(start)
-            _replace(_head(path), file.read(HEAD_BYTES))
+        if path in self._headed:
+            return  # to read all of a flood again for that takes a while
+        # Without one the launch began before an earlier rotation, which has kept its head.
+        if (start := _last_start(path)) is not None:
+            with path.open("rb") as file, _replacing(_head(path)) as head:
+                file.seek(start)
+                head.write(file.read(HEAD_BYTES))
+        self._headed.add(path)
 
-    def _keep_tail(self, path: Path) -> None:
+    def _keep_tail(self, path: Path, *, flooded: bool) -> None:
+        """Move the last lines to where rotated ones are, and empty the file.
+
+        Of a file that is `flooded` every byte counts: it is emptied, and what was rotated before goes, while the lines
+        to keep are only in memory. Otherwise what comes in while they are copied is kept as well.
+        """
+        late = self._keep // _LATE_SHARE
         with path.open("rb+") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - self._keep))
-            kept = file.read()
-            # What came in while we copied is newer than all the rest.
-            while more := file.read():
-                kept += more
-            kept = kept[-self._keep :]
-            newline = kept.find(b"\n") if size > self._keep else -1
-            _replace(_old(path), kept[newline + 1 :])
-            os.ftruncate(file.fileno(), 0)
+            first = file.seek(max(0, size - self._keep + late))
+            kept = file.read(self._keep - late)
+            newline = kept.find(b"\n") if first > 0 else -1
+            if flooded:
+                os.ftruncate(file.fileno(), 0)
+                _old(path).unlink(missing_ok=True)
+            with _replacing(_old(path)) as copy:
+                copy.write(kept[newline + 1 :])
+                while not flooded and late > 0 and (more := file.read(late)):
+                    copy.write(more)
+                    late -= len(more)
+            if not flooded:
+                os.ftruncate(file.fileno(), 0)
 
 
 def clean(line: str) -> str:
     """Return `line` without terminal escapes and control characters; after a carriage return the last part counts."""
     last = line.rstrip("\r").rsplit("\r", 1)[-1]
     return _CONTROLS.sub("", _ESCAPES.sub("", last))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _head(path: Path) -> Path:
@@ -188,9 +227,11 @@ def _last_start(path: Path) -> int | None:
     return None
 
 
-def _replace(path: Path, data: bytes) -> None:
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file (0600) that takes the place of `path` once it is written."""
     draft = path.with_name(path.name + ".new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+        yield file
     draft.replace(path)

@@ -44,6 +44,7 @@ from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.ledger import Ledger
 from reconciler.loop.liveness import Liveness
 from reconciler.loop.loading import Loader
+from reconciler.loop.log_keeper import LogKeeper
 from reconciler.loop.observe import Observer
 from reconciler.loop.outcomes import Outcomes
 from reconciler.loop.outlook import Outlook
@@ -116,6 +117,7 @@ class Loop:
         self._safe_mode = SafeMode(store, self._keeper, self._journal)
         self._states = States(host.states, self._journal.state, clock=clock)
         self._history = History(store, self._keeper, book, self._journal)
+        self._logs = LogKeeper(host.logs)
         self._outcomes = Outcomes(self._journal, book, self._launches, self._history)
         self._outlook = Outlook(self._journal, self._history.chances, once=self._options.once)
         self._publisher = Publisher(board, host.logs, self._states.kept, lambda: self._liveness.health())
@@ -228,6 +230,7 @@ class Loop:
         try:
             async with anyio.create_task_group() as self._tasks:
                 await self._start()
+                self._tasks.start_soon(self._logs.run)
                 self._tasks.start_soon(self._jobs.run)
                 self._tasks.start_soon(self._liveness.run)
                 self._tasks.start_soon(self._history.run)
@@ -372,6 +375,7 @@ class Loop:
             self._safe_mode.why,
             now,
         )
+        await self._logs.look(self._applied.launches, self._launches, calm=self._slot.idle)
         await self._history.write(now)
         return until
 

@@ -241,7 +241,6 @@ class Observer:
         with self._lock:
             self._measure(live, now)
             memory = _named(self._machine.read(now), live)
-        self._host.logs.trim_all()
         return memory, {s.model: self._check(s, live, ports, now) for s in due}
 
     def _check(self, spec: LaunchSpec, live: list[Launch], ports: Ports, now: float) -> Checked:
