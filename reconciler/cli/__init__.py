@@ -110,6 +110,7 @@ def make_app() -> "App":
     from reconciler.cli.help import HelpTable
     from reconciler.cli.history import history
     from reconciler.cli.hold import hold
+    from reconciler.cli.init import init
     from reconciler.cli.load import load
     from reconciler.cli.logs import logs
     from reconciler.cli.measure import measure
@@ -137,6 +138,7 @@ def make_app() -> "App":
     )
     app.default(run)
     verbs: tuple[Callable[..., int], ...] = (
+        init,
         validate,
         schema,
         status,

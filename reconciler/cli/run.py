@@ -13,6 +13,7 @@ from reconciler.render import one_line
 
 DEFAULT_PATH: Final = Path("manifests")
 VERBS: Final = (
+    "init",
     "validate",
     "schema",
     "status",

@@ -22,6 +22,7 @@ def schema(
             "requests",
             "simulate",
             "service",
+            "init",
         ],
         Parameter(help="Which document it describes."),
     ] = "manifest",

@@ -45,6 +45,11 @@ class LlamaCpp(Adapter):
         """Return what is wrong with the settings themselves; reads no file."""
         return llama_settings.check(spec)
 
+    def program(self, spec: LaunchSpec) -> tuple[str, ...] | None:
+        """Return the user's server, or else the embedded one; None = neither is there."""
+        server = llama_server.find(placeholders.filled(spec, spec.port or 0))
+        return None if server is None else server.argv
+
     def preflight(self, spec: LaunchSpec) -> Preflight:
         """Say whether server and weights are there and how many bytes it takes once loaded. Reads files."""
         spec = placeholders.filled(spec, 0)

@@ -15,6 +15,7 @@ from reconciler.render.advice_shapes import AdviceDocument
 from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.doctor_shapes import DoctorDocument
 from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
+from reconciler.render.init_shapes import InitDocument
 from reconciler.render.measure_shapes import MeasureDocument
 from reconciler.render.service_shapes import ServiceDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
@@ -81,6 +82,11 @@ def service_schema() -> dict[str, Any]:
     return _schema(ServiceDocument, "service.v1.json", "A service of reconcile")
 
 
+def init_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile init --json` prints."""
+    return _schema(InitDocument, "init.v1.json", "A first manifest by reconcile")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
@@ -94,6 +100,7 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "requests": requests_schema,
     "history": history_schema,
     "service": service_schema,
+    "init": init_schema,
 }
 
 
