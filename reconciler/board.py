@@ -9,6 +9,7 @@ import anyio
 from reconciler.core.machine import Halted, State
 from reconciler.core.status import Condition
 from reconciler.core.types import Plan, World
+from reconciler.counts import Counts
 from reconciler.leases import Admission, Traffic
 from reconciler.manifest.applied import Applied, OnExit
 
@@ -161,6 +162,8 @@ class Board:
         self.write_down: Callable[[], Awaitable[None]] | None = None
         #: No loop turns any more: whoever follows the events has seen the last.
         self.over = False
+        #: What happened in this run; loop and gateway count on one event loop.
+        self.counts = Counts()
         self._noted = anyio.Event()
 
     def noted(self) -> None:

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.board import Board
+from reconciler.counts import OTHER
 from reconciler.gateway.access.guard import Guard
 from reconciler.gateway.control import Control, own_paths
 from reconciler.gateway.error_form import refuse
@@ -64,6 +65,7 @@ class Front:
             if scope["method"] == "POST":
                 await answer_data(self.shared, scope, receive, send, path)
             else:
+                self.shared.board.counts.error(OTHER, "method_not_allowed")
                 await refuse(not_allowed(scope, "POST"), scope, send)
         elif scope["raw_path"].startswith(UPSTREAM):
             if asks_for_tunnel(scope):
@@ -115,6 +117,7 @@ def create_app(
         },
     )
     routes.router.redirect_slashes = False
+    routes.state.counts = board.counts
     return Patient(Guard(Front(shared, routes), board=board), board, start_seconds)
 
 
@@ -136,6 +139,7 @@ def not_allowed(scope: Scope, allow: str) -> ApiError:
 async def _api_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, ApiError):
         raise error
+    request.app.state.counts.error(OTHER, error.code)
     response = JSONResponse(body_for(request.url.path, error), status_code=error.status)
     response.raw_headers.extend(error.headers())
     return response

@@ -17,6 +17,7 @@ from reconciler.gateway.advice import Advisor
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.history import Past
 from reconciler.gateway.holds import Holds, body_of
+from reconciler.gateway.metrics.endpoint import Metrics
 from reconciler.gateway.naming import nowhere, resolve, unknown
 from reconciler.gateway.openapi.endpoint import openapi
 from reconciler.gateway.views import View, Views, check_loadable, model_entry, model_ids, verdict_entry
@@ -57,6 +58,7 @@ class Control:
             Route("/api/v1/resume", self.resume, methods=["POST"]),
             Route("/api/v1/stop", self.stop, methods=["POST"]),
             *Holds(self.book, self.board, self.clock).routes(),
+            *Metrics(self.book, self.board, self.clock).routes(),
             *Past(self.board).routes(),
             *Advisor(self.board, self.views.advice, self.clock).routes(),
         ]

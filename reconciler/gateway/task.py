@@ -243,6 +243,7 @@ class Task:
         # It knows how to cut this request: another such ring.
         self._lease = None
         if error is not None:
+            self.board.counts.error(self.model, error.code)
             await self.reply.fail(error, self.extra)
             if failure is not None and error.code == "internal_error":
                 raise failure  # the server logs it

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.core.regrets import CHOSEN, WINDOW, Gone, Regret, awaited, circles, regret, rued
 from reconciler.core.types import Demand, Evict, Observation, Reason
+from reconciler.counts import Counts
 from reconciler.loop.keeper import Keeper
 from reconciler.store import AsyncStore, EvictionRecord
 
@@ -21,17 +22,24 @@ class _Farewell:
     id: int = 0
     noted: bool = False
 
-    def wanted(self, at: float) -> None:
-        if self.record.wanted_after is None:
-            self.record = replace(self.record, wanted_after=max(0.0, at - self.began))
-            self.noted = False
+    def wanted(self, at: float) -> bool:
+        """Note that its model is wanted; return whether that makes it one too many."""
+        if self.record.wanted_after is not None:
+            return False
+        self.record = replace(self.record, wanted_after=max(0.0, at - self.began))
+        self.noted = False
+        return self.rued
+
+    @property
+    def rued(self) -> bool:
+        return rued(Reason(self.record.reason), self.record.wanted_after)
 
 
 class Farewells:
     """Follows evictions. Of each model only the newest one that was not called off is waited for."""
 
-    def __init__(self, store: AsyncStore, keeper: Keeper) -> None:
-        self._store, self._keeper = store, keeper
+    def __init__(self, store: AsyncStore, keeper: Keeper, counts: Counts) -> None:
+        self._store, self._keeper, self._counts = store, keeper, counts
         self._going: _Farewell | None = None
         self._last: dict[str, _Farewell] = {}
         self._unwritten: list[_Farewell] = []
@@ -68,6 +76,8 @@ class Farewells:
         if called_off:
             return
         self._last[step.model] = going
+        if going.rued:
+            self._counts.regretted(step.model)
         if step.reason in CHOSEN:
             self._chosen.append(going)
 
@@ -77,8 +87,8 @@ class Farewells:
         if going is not None and going.record.model == model and at >= going.began:
             going.wanted(at)
         last = self._last.get(model)
-        if last is not None and at >= last.began:
-            last.wanted(at)
+        if last is not None and at >= last.began and last.wanted(at):
+            self._counts.regretted(model)
 
     def asked(self, demands: Iterable[Demand], now: float) -> None:
         """Note who is wanted although no request came: somebody holds it, or a person asked for it."""
@@ -100,8 +110,7 @@ class Farewells:
 
     def circles(self) -> tuple[tuple[str, ...], ...]:
         """Return the groups of models that went for each other and were wanted again at once."""
-        records = (f.record for f in self._chosen)
-        return circles((r.model, r.for_model) for r in records if rued(Reason(r.reason), r.wanted_after))
+        return circles((f.record.model, f.record.for_model) for f in self._chosen if f.rued)
 
     def forgive(self, group: Iterable[str]) -> None:
         """Tell nothing any more of the evictions of these models for each other."""

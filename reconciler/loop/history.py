@@ -14,6 +14,7 @@ from reconciler.core.crashes import FailureKind
 from reconciler.core.habits import Habits
 from reconciler.core.regrets import WINDOW, Regret
 from reconciler.core.types import Chance, Evict, Load, Manifest, Observation, Step, World
+from reconciler.counts import Counts
 from reconciler.leases import Arrival, Ended, LeaseBook
 from reconciler.loop.farewells import Farewells
 from reconciler.loop.hands import Outcome
@@ -62,12 +63,14 @@ class History:
         keeper: Keeper,
         book: LeaseBook,
         journal: Journal,
+        counts: Counts,
         *,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._keeper, self._book, self._journal = store, keeper, book, journal
+        self._counts = counts
         self._time = LocalTime(wall)
-        self._farewells = Farewells(store, keeper)
+        self._farewells = Farewells(store, keeper, counts)
         self._tally = Tally(store, keeper)
         self._loads: deque[LoadRecord] = deque(maxlen=UNWRITTEN)
         #: Held while it is written: what waits is taken out once it is in the file.
@@ -175,6 +178,7 @@ class History:
     def _take(self) -> int:
         arrivals, ended = self._book.taken()
         self._tally.add(arrivals, ended, self._time.wall)
+        self._counts.ended(ended)
         for model, at in arrivals:
             self._farewells.wanted(model, at)
         self._learn(arrivals, ended)

@@ -11,6 +11,8 @@ from reconciler.core import book
 from reconciler.core.crashes import FailureKind
 from reconciler.core.types import Evict, LedgerEntry, Load, Outcome, Plan, Reason, Step, World
 from reconciler.core.words import size, span
+from reconciler.counts import Counts
+from reconciler.counts.counts import GIVEN_UP, LOAD_FAILED
 from reconciler.leases import Hold
 from reconciler.loop.failures import Failure
 from reconciler.loop.keeper import Keeper
@@ -36,12 +38,14 @@ class Journal:
         ledger: Ledger,
         wall: Callable[[], float] = time.time,
         told: Callable[[], None] = lambda: None,
+        counts: Counts | None = None,
     ) -> None:
         self._store = store
         self._keeper = keeper
         self._ledger = ledger
         self._wall = wall
         self._tell = told
+        self._counts = counts or Counts()
         #: Why models wait that are asked for, as it was logged last, and when.
         self._told: dict[str, tuple[Reason, float]] = {}
 
@@ -52,6 +56,7 @@ class Journal:
     async def applied(self, applied: Applied) -> None:
         """A manifest is in force."""
         manifest = applied.manifest
+        self._counts.keep(m.name for m in manifest.models)
         source = applied.source
         git = f"{source.git_commit}+dirty" if source.git_commit and source.git_dirty else source.git_commit
         known = {"git": git} if git else {}
@@ -142,6 +147,7 @@ class Journal:
 
     async def loaded(self, step: Load, seconds: float, launch: Launch | None) -> None:
         """A model is ready."""
+        self._counts.loaded(step.model, seconds)
         entry = self._ledger.entry(step.model, step.digest)
         if launch is None:
             self._ledger.update(book.loaded(entry, seconds))
@@ -167,6 +173,8 @@ class Journal:
         self, step: Load, failure: Failure, launch: Launch | None, now: float
     ) -> LedgerEntry:
         """A load failed; return what is known of it now, the time of the next try among it."""
+        self._counts.load_ended(step.model, LOAD_FAILED)
+        self._counts.failed(step.model, failure.kind)
         known, error = self._ledger.entry(step.model, step.digest), failure.text
         if launch is not None and launch.weights:
             # Which may have been too new to be told from half a copy before.
@@ -181,6 +189,7 @@ class Journal:
 
     async def asleep(self, step: Evict, seconds: float, launch: Launch | None) -> None:
         """A model gave its memory back, and its process stays."""
+        self._counts.evicted(step.model, str(step.reason))
         holds = size(launch.holds if launch is not None else None)
         log.info("sleeps", model=step.model, seconds=seconds, holds=holds)
         text = f"in {seconds:.1f} s, holds {holds}"
@@ -188,6 +197,7 @@ class Journal:
 
     async def wake_failed(self, step: Load, error: str) -> None:
         """A process that slept did not wake, and is ended: its model is loaded anew, nothing is held against it."""
+        self._counts.load_ended(step.model, LOAD_FAILED)
         log.warning(
             "it did not wake: it is loaded anew, and not asked to sleep again", model=step.model, error=error
         )
@@ -195,17 +205,23 @@ class Journal:
 
     async def ended_asleep(self, launch: Launch, failure: Failure) -> None:
         """A process ended that served nobody: nothing is held against its model."""
+        self._counts.failed(launch.model, failure.kind)
         facts = {"pid": launch.process.pid, "kind": str(failure.kind), "error": failure.text}
         log.warning("it ended while it slept", model=launch.model, **facts)
         await self._event("ended-asleep", launch.model, str(failure.kind), failure.text)
 
     async def evicted(self, step: Evict, seconds: float) -> None:
         """A process is gone."""
+        self._counts.evicted(step.model, str(step.reason))
         log.info("evicted", model=step.model, seconds=seconds)
         await self._event("evicted", step.model, str(step.reason), f"in {seconds:.1f} s")
 
     async def given_up(self, step: Step, why: str) -> None:
         """A step was begun and not finished, and nothing is wrong with that."""
+        if isinstance(step, Load):
+            self._counts.load_ended(step.model, GIVEN_UP)
+        else:
+            self._counts.called_off(step.model)
         log.info("given up", model=step.model, why=why)
         await self._event("given-up", step.model, str(step.reason), why)
 
@@ -243,6 +259,7 @@ class Journal:
 
     async def crashed(self, launch: Launch, failure: Failure, answered: int, now: float) -> None:
         """A ready model died by itself, which had answered so many requests."""
+        self._counts.failed(launch.model, failure.kind)
         ran = now - launch.loaded_at
         entry = self._ledger.entry(launch.model, launch.digest)
         most = too_little(launch, launch.admitted, failure.kind)
@@ -263,6 +280,7 @@ class Journal:
 
     async def hung(self, launch: Launch, why: str, lived: float, answered: int, now: float) -> None:
         """It is sure that a model hangs, which had been well for `lived` seconds and answered so many requests."""
+        self._counts.failed(launch.model, FailureKind.HUNG)
         entry = self._ledger.entry(launch.model, launch.digest)
         error = f"{book.HUNG}: {why}"
         self._ledger.update(book.crashed(entry, error, lived, answered, now, FailureKind.HUNG))

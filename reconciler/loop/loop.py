@@ -113,10 +113,11 @@ class Loop:
         self._observer = Observer(host, machine_probe, self._launches, book)
         self._keeper = Keeper()
         self._ledger = Ledger(store, self._keeper)
-        self._journal = Journal(store, self._keeper, self._ledger, told=board.noted)
+        self._counts = board.counts
+        self._journal = Journal(store, self._keeper, self._ledger, told=board.noted, counts=board.counts)
         self._safe_mode = SafeMode(store, self._keeper, self._journal)
         self._states = States(host.states, self._journal.state, clock=clock)
-        self._history = History(store, self._keeper, book, self._journal)
+        self._history = History(store, self._keeper, book, self._journal, board.counts)
         self._logs = LogKeeper(host.logs)
         self._outcomes = Outcomes(self._journal, book, self._launches, self._history)
         self._outlook = Outlook(self._journal, self._history.chances, once=self._options.once)
@@ -237,7 +238,7 @@ class Loop:
                 machine_around = Looking("the machine")
                 while not self._halted:
                     later = self._clock() + BLOCKED_TICK
-                    until: float | None = await machine_around.attempt(self._turn, later)
+                    until: float | None = await machine_around.attempt(self._timed_turn, later)
                     if not self._halted:
                         await self._sleep(until)
                 if not self._options.once or self._stopping:
@@ -301,6 +302,13 @@ class Loop:
         if answers and spec is not None and self._launches.serving(launch.model) is None:
             await self._serve_on(launch, spec)
         self.wake()
+
+    async def _timed_turn(self) -> float | None:
+        begun = self._clock()
+        try:
+            return await self._turn()
+        finally:
+            self._counts.turns.add(self._clock() - begun)
 
     async def _turn(self) -> float | None:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""

@@ -52,7 +52,6 @@ def model_memory(
 ) -> ModelMemoryDocument:
     """Return one model's part of the account; `mine` are its processes, `charge` what it is charged."""
     committed = sum_known(i.committed for i in mine)
-    holds = sum_known(book.held(i) for i in mine)
     first = mine[0] if mine else None
     parts = preflight.parts if preflight is not None else None
     return ModelMemoryDocument(
@@ -62,11 +61,17 @@ def model_memory(
         warm_age=None if first is None or first.warm_at is None else max(0.0, now - first.warm_at),
         device=sum(i.device for i in mine),
         releasable=_releasable(committed, mine, seen.instances),
-        reserved=max(0, (charge or 0) - (holds or 0)) if mine else 0,
+        reserved=kept_free(mine, charge),
         peak=entry.peak if entry is not None else 0,
         estimate=estimate_document(parts) if parts is not None else None,
         said=_said(entry.said) if entry is not None and entry.said is not None else None,
     )
+
+
+def kept_free(mine: Sequence[Instance], charge: int | None) -> int:
+    """Return the bytes a model in memory is charged on top of what its processes `mine` hold."""
+    holds = sum_known(book.held(i) for i in mine)
+    return max(0, (charge or 0) - (holds or 0)) if mine else 0
 
 
 def estimate_document(parts: Estimate) -> EstimateDocument:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from reconciler.core.machine import Evicting, Halted, Idle, Loading, Settling
@@ -10,16 +9,11 @@ from reconciler.core.status import Condition
 from reconciler.core.types import (
     Demand,
     Instance,
-    LedgerEntry,
-    ModelSpec,
-    Outcome,
-    Preflight,
-    Reason,
-    Verdict,
 )
 from reconciler.render.advice_document import hint_documents
 from reconciler.render.health_document import health_document
 from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document, sum_known
+from reconciler.render.model_facts import ModelFacts, model_facts, model_state
 from reconciler.render.plan_document import as_json, git_document, verdict_document
 from reconciler.render.prewarm_document import model_prewarm, prewarm_document
 from reconciler.render.shapes import (
@@ -29,7 +23,6 @@ from reconciler.render.shapes import (
     ManifestDocument,
     MemoryDocument,
     ModelDocument,
-    ModelState,
     SavedStateDocument,
     StatusDocument,
     VirtualDocument,
@@ -48,7 +41,7 @@ if TYPE_CHECKING:
 
 def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
     """Return the document of `schemas/status.v1.json`; `now` is a reading of the snapshot's clock."""
-    facts = _facts(snapshot)
+    facts = model_facts(snapshot)
     gateway = snapshot.applied.gateway
     host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
     return as_json(
@@ -75,63 +68,6 @@ def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
             prewarm=prewarm_document(snapshot, now),
         )
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """Everything the snapshot says of one model."""
-
-    name: str
-    spec: ModelSpec | None
-    aliases: tuple[str, ...]
-    #: The process that counts (ready before starting, fresh before drifted), and all of them.
-    instance: Instance | None
-    instances: tuple[Instance, ...]
-    demand: Demand
-    entry: LedgerEntry | None
-    verdict: Verdict | None
-    preflight: Preflight | None
-
-
-def _facts(snapshot: "Snapshot") -> list[_Facts]:
-    observation = snapshot.world.observation
-    specs = {m.name: m for m in snapshot.applied.manifest.models}
-    demands = {d.model: d for d in observation.demands}
-    verdicts = {v.model: v for v in snapshot.plan.verdicts}
-    preflights = {p.model: p for p in observation.preflights}
-    entries = {(e.model, e.digest): e for e in snapshot.world.ledger}
-    aliases: dict[str, list[str]] = {}
-    for alias, model in sorted(snapshot.applied.routes.items()):
-        if alias != model:
-            aliases.setdefault(model, []).append(alias)
-    instances: dict[str, list[Instance]] = {}
-    for instance in observation.instances:
-        instances.setdefault(instance.model, []).append(instance)
-    found = []
-    for name in sorted(specs.keys() | instances.keys() | verdicts.keys()):
-        spec = specs.get(name)
-        digest = spec.digest if spec else ""
-        mine = sorted(
-            instances.get(name, ()),
-            key=lambda i: (i.asleep, not i.ready, i.digest != digest, i.pid),
-        )
-        first = mine[0] if mine else None
-        entry = entries.get((name, digest or (first.digest if first else "")))
-        demand = demands.get(name, Demand(name))
-        found.append(
-            _Facts(
-                name,
-                spec,
-                tuple(aliases.get(name, ())),
-                first,
-                tuple(mine),
-                demand,
-                entry,
-                verdicts.get(name),
-                preflights.get(name),
-            )
-        )
-    return found
 
 
 def _manifest(snapshot: "Snapshot") -> ManifestDocument:
@@ -204,28 +140,12 @@ def _conditions(conditions: Iterable[Condition], now: float) -> tuple[ConditionD
     )
 
 
-def _state(snapshot: "Snapshot", fact: _Facts) -> ModelState:
-    state = snapshot.state
-    if isinstance(state, Evicting) and state.action.model == fact.name:
-        return "evicting"
-    if fact.instance and (fact.instance.broken or fact.instance.hung):
-        return "failing"
-    if fact.instance and fact.instance.ready:
-        return "ready"
-    asleep = fact.instance is not None and fact.instance.asleep
-    if (fact.instance and not asleep) or (isinstance(state, Loading) and state.action.model == fact.name):
-        return "loading"
-    if fact.verdict and fact.verdict.outcome is Outcome.BLOCKED:
-        return "failing" if fact.verdict.reason in (Reason.BACKING_OFF, Reason.GIVEN_UP) else "blocked"
-    return "asleep" if asleep else "cold"
-
-
-def _model(snapshot: "Snapshot", fact: _Facts, now: float) -> ModelDocument:
+def _model(snapshot: "Snapshot", fact: ModelFacts, now: float) -> ModelDocument:
     spec, instance, entry, demand = fact.spec, fact.instance, fact.entry, fact.demand
     launch, oldest = snapshot.applied.launches.get(fact.name), oldest_arrival(snapshot, demand)
     return ModelDocument(
         name=fact.name,
-        state=_state(snapshot, fact),
+        state=model_state(snapshot, fact),
         residency=spec.residency.value if spec else None,
         priority=spec.priority if spec else None,
         aliases=fact.aliases,
@@ -284,7 +204,7 @@ def _idle(instance: Instance | None, demand: Demand, now: float) -> float | None
     return 0.0 if demand.in_use else max(0.0, now - instance.last_used)
 
 
-def _retry_in(fact: _Facts, now: float) -> float | None:
+def _retry_in(fact: ModelFacts, now: float) -> float | None:
     if fact.entry and fact.entry.failures and fact.entry.retry_at is not None:
         return max(0.0, fact.entry.retry_at - now)
     return fact.verdict.retry_in if fact.verdict else None

@@ -12,6 +12,7 @@ from lease_clients import Client, Clock, endpoint, settle
 from reconciler.core.machine import Failed, Ready
 from reconciler.core.pressure import Level, Pressure
 from reconciler.core.types import Demand, Evict, Load, Reason
+from reconciler.counts import Counts
 from reconciler.leases import LeaseBook, QueueLimits
 from reconciler.loop.hands import Outcome
 from reconciler.loop.history import History
@@ -36,11 +37,11 @@ class Run:
     def __init__(self, store: AsyncStore, wall: float = WALL) -> None:
         self.clock = Clock()
         self.shift = wall - self.clock.now
-        self.store, self.keeper = store, Keeper()
+        self.store, self.keeper, self.counts = store, Keeper(), Counts()
         self.book = LeaseBook(lambda: None, self.clock)
         self.book.configure(dict.fromkeys(("chat", "coder"), QueueLimits()))
         self.journal = Journal(store, self.keeper, None, wall=self.wall)  # type: ignore[arg-type]
-        self.history = History(store, self.keeper, self.book, self.journal, wall=self.wall)
+        self.history = History(store, self.keeper, self.book, self.journal, self.counts, wall=self.wall)
         self.seen = world(running("chat", 100)).observation
 
     @classmethod
@@ -410,3 +411,33 @@ async def test_habits_go_on_over_a_restart_and_after_the_clock_was_set(store: As
 
 def knows(run: Run) -> bool:
     return run.history._habits is not None
+
+
+async def test_regrets_are_counted_once_and_only_where_an_eviction_was_chosen(store: AsyncStore) -> None:
+    run = await Run.begin(store)
+    chat = run.counts.of("chat")
+    await run.evict()
+    assert chat.regrets == 0
+    run.clock.now += 10.0
+    await run.ask()
+    assert chat.regrets == 1
+    await run.ask()
+    assert chat.regrets == 1
+    await run.evict()
+    run.clock.now += 100.0  # later than a minute: nothing to rue
+    await run.ask()
+    await run.evict(Reason.IDLE_EXPIRED, rival="")
+    await run.ask()
+    assert chat.regrets == 1
+    await run.turn(0.0, Demand("chat", waiting=1, oldest=run.clock.now))
+    await run.evict(outcome="given-up")  # called off because somebody came: the model did not go
+    assert chat.regrets == 1
+    assert sum(chat.requests.values()) == 4
+    assert chat.waits.total == 4
+
+
+async def test_an_eviction_that_is_rued_while_it_is_done_counts_when_it_is(store: AsyncStore) -> None:
+    run = await Run.begin(store)
+    await run.turn(0.0, Demand("chat", gated=1))
+    await run.evict()
+    assert run.counts.of("chat").regrets == 1

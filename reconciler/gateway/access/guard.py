@@ -11,6 +11,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reconciler.board import Board, Snapshot
+from reconciler.counts import OTHER
 from reconciler.gateway.access.hosts import AUTHORITY, host_allowed, is_loopback, origin_allowed
 from reconciler.gateway.access.keyring import KeyRing, sent_keys
 from reconciler.gateway.access.refusals import Refusals
@@ -145,6 +146,7 @@ class Guard:
                 access.key(seen, scope)
         except ApiError as error:
             self._note(scope, error)
+            self.board.counts.error(OTHER, error.code)
             body = body_for(scope["path"], error)
             await send_json(_sending(send, cors), error.status, body, error.headers())
             return

@@ -31,6 +31,7 @@ def paths() -> dict[str, Any]:
     """Return the paths."""
     made = {path: {"get": _read(path, *said)} for path, said in READS.items()}
     model_id = {**NAME, "name": "id"}
+    made["/metrics"] = {"get": _metrics()}
     made["/v1/models/{id}"] = {
         "get": {
             **_read("/v1/models/id", "Model", "One name or alias. Loads nothing."),
@@ -59,6 +60,14 @@ def paths() -> dict[str, Any]:
 
 def _read(path: str, schema: str, text: str) -> dict[str, Any]:
     return _operation("control", "get" + _word(path), text, {"200": _json("It.", schema)})
+
+
+def _metrics() -> dict[str, Any]:
+    text = {"schema": {"type": "string"}}
+    forms = {"text/plain": text, "application/openmetrics-text": text}
+    good = {"200": {"description": "Every metric.", "content": forms}}
+    said = "What goes on, for Prometheus; OpenMetrics 1.0.0 if `Accept` prefers it."
+    return _operation("control", "get_metrics", said, good)
 
 
 def _wish(wish: str, text: str) -> dict[str, Any]:
