@@ -28,6 +28,8 @@ test check: ready-test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	$(PY) -m reconciler.manifest.schema --check
+	$(PY) -m reconciler.manifest.reference --check
+	$(PY) -m reconciler.glossary.page --check
 	$(PY) -m reconciler.render.schemas --check
 	$(PY) -m reconciler.gateway.openapi --check
 	.venv/bin/lint-imports

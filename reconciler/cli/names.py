@@ -15,8 +15,12 @@ def near(name: str, known: Iterable[str]) -> str | None:
     return by_fold[close[0]] if close else None
 
 
+class NoSuchModelError(CliError):
+    """No model or alias has this name."""
+
+
 def find_model(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the model of a status document that has this name or alias. Raises CliError with what there is.
+    """Return the model of a status document that has this name or alias. Raises NoSuchModelError with what there is.
 
     The status document of a loop of an earlier version says nothing of virtual models.
     """
@@ -34,4 +38,4 @@ def find_model(status: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     there = f"models: {', '.join(names) or 'none'}" + (f"; aliases: {', '.join(aliases)}" if aliases else "")
     guess = near(name, names + aliases)
     rest = f'did you mean "{guess}"? ({there})' if guess else there
-    raise CliError(f'no model or alias is called "{one_line(name)}"; {rest}')
+    raise NoSuchModelError(f'no model or alias is called "{one_line(name)}"; {rest}')

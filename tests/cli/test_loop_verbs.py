@@ -616,3 +616,23 @@ def test_the_sample_is_a_snapshot() -> None:
     """Guard the stand-in: what it serves is what render makes of a snapshot at another time too."""
     later = status_json(replace(snapshot(), at=NOW + 5), NOW + 5)
     assert later["models"][1]["oldest_wait"] == 17.5
+
+
+def test_explain_says_what_a_word_means_whether_or_not_a_loop_runs(
+    loop: StandIn, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (state, tmp_path / "nothing runs here"):
+        assert main(["explain", "MakeRoom", "--state-dir", str(folder)]) == 0
+        assert capsys.readouterr().out == (
+            "MakeRoom: why a model is loaded, kept, unloaded or stays out\n"
+            "  It gives its room to the model that is named with it.\n"
+            "  more: docs/scheduling.md#why-a-model-leaves\n"
+        )
+    assert main(["explain", "models.chat.queue.max", "--json", "--state-dir", str(state)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["word"], found["helps"]) == (
+        "models.NAME.queue.max",
+        "write whole number from 1; default: 64",
+    )
+    assert main(["explain", "VictimBusy", "--state-dir", str(state)]) == 1
+    assert 'of the words, "VictimsBusy" is near' in capsys.readouterr().err
