@@ -110,6 +110,7 @@ def make_app() -> "App":
     from reconciler.cli.help import HelpTable
     from reconciler.cli.history import history
     from reconciler.cli.hold import hold
+    from reconciler.cli.imports import add_import
     from reconciler.cli.init import init
     from reconciler.cli.load import load
     from reconciler.cli.logs import logs
@@ -163,6 +164,7 @@ def make_app() -> "App":
         usage = "reconcile hold [OPTIONS] MODEL [-- COMMAND...]" if verb is hold else None
         app.command(verb, sort_key=place, help_epilogue=_epilogue(verb.__name__), usage=usage)
     add_service(app, sort_key=len(verbs))
+    add_import(app, sort_key=len(verbs) + 1)
     return app
 
 

@@ -33,6 +33,7 @@ VERBS: Final = (
     "release",
     "stop",
     "service",
+    "import",
 )
 
 

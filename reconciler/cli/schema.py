@@ -23,6 +23,7 @@ def schema(
             "simulate",
             "service",
             "init",
+            "import",
         ],
         Parameter(help="Which document it describes."),
     ] = "manifest",

@@ -17,6 +17,7 @@ from reconciler.render.doctor_shapes import DoctorDocument
 from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
 from reconciler.render.init_shapes import InitDocument
 from reconciler.render.measure_shapes import MeasureDocument
+from reconciler.render.migrate_shapes import ImportDocument
 from reconciler.render.service_shapes import ServiceDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 from reconciler.render.simulate_shapes import SimulateDocument
@@ -87,6 +88,11 @@ def init_schema() -> dict[str, Any]:
     return _schema(InitDocument, "init.v1.json", "A first manifest by reconcile")
 
 
+def import_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile import ... --json` prints."""
+    return _schema(ImportDocument, "import.v1.json", "What an import by reconcile left out")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
@@ -101,6 +107,7 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "history": history_schema,
     "service": service_schema,
     "init": init_schema,
+    "import": import_schema,
 }
 
 
