@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reconciler.board import Board
 from reconciler.counts import OTHER
+from reconciler.dashboard import Dashboard
 from reconciler.gateway.access.guard import Guard
 from reconciler.gateway.control import Control, own_paths
 from reconciler.gateway.error_form import refuse
@@ -109,7 +110,7 @@ def create_app(
     """
     shared = Shared(book, board, pool, max_body=max_body, clock=clock)
     routes = Starlette(
-        routes=Control(book, board, views, clock).routes(),
+        routes=[*Control(book, board, views, clock).routes(), *Dashboard(_nothing_at).routes()],
         exception_handlers={
             ApiError: _api_error,
             HTTPException: _routing_error,
@@ -152,8 +153,14 @@ async def _routing_error(request: Request, error: Exception) -> Response:
         allow = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
         answer = not_allowed(request.scope, allow)
     else:
-        answer = nowhere(request.url.path, own_paths(request))
+        answer = _nothing_at(request)
     return await _api_error(request, answer)
+
+
+def _nothing_at(request: Request) -> ApiError:
+    # What is there for browsers only is no advice for those who asked for it in vain.
+    path = request.url.path
+    return nowhere(path, [own for own in own_paths(request) if own != path])
 
 
 async def _internal_error(request: Request, _error: Exception) -> Response:

@@ -158,8 +158,9 @@ def _totals(rows: Sequence[Row], models: Iterable[BudgetModelDocument]) -> Total
 
 
 def _machine(manifest: Manifest, seen: Observation, account: Account) -> BudgetMachineDocument:
-    memory, marks = seen.memory, manifest.watermarks
+    memory = seen.memory
     whole = memory.total
+    marks = _marks(manifest, whole)
     host = breakdown_document(seen)
     return BudgetMachineDocument(
         share=book.total(manifest, memory),
@@ -172,10 +173,21 @@ def _machine(manifest: Manifest, seen: Observation, account: Account) -> BudgetM
         total=whole,
         limited=host is not None and whole is not None and whole < host.total,
         available=memory.available,
-        soft=None if marks is None or whole is None else int(whole * marks.soft),
-        hard=None if marks is None or whole is None else int(whole * marks.hard),
+        soft=marks.get("soft"),
+        hard=marks.get("hard"),
+        critical=marks.get("critical"),
+        target=marks.get("target"),
         gpu=memory.gpu.ceiling if memory.gpu is not None else None,
         host=host,
         source=memory.source,
         problems=memory.problems,
     )
+
+
+def _marks(manifest: Manifest, whole: int | None) -> dict[str, int]:
+    """Return the watermarks by name, as bytes in use of the whole; none where there are none."""
+    marks = manifest.watermarks
+    if marks is None or whole is None:
+        return {}
+    shares = {"soft": marks.soft, "hard": marks.hard, "critical": marks.critical, "target": marks.target}
+    return {name: int(whole * share) for name, share in shares.items()}

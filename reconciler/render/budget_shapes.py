@@ -85,6 +85,10 @@ class BudgetMachineDocument(Document):
     """Use of `total` above which only what somebody waits for is loaded; null = no watermarks."""
     hard: int | None
     """Use of `total` above which models are evicted and no load may lead; null = no watermarks."""
+    critical: int | None
+    """Use of `total` above which models in use are evicted too; null = no watermarks."""
+    target: int | None
+    """Use of `total` below which evicting for the hard mark ends; null = no watermarks."""
     gpu: int | None
     """Most that may be GPU memory at the same time; null = no such limit is known."""
     host: BreakdownDocument | None

@@ -2,13 +2,14 @@
 
 from typing import Final
 
+from reconciler.dashboard import PATHS
 from reconciler.gateway.surface import SURFACE
 from reconciler.manifest.applied import Scope
 
 #: Methods that change nothing.
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Paths that answer without a key, for supervisors.
-KEYLESS: Final = frozenset({"/healthz"})
+#: Paths that answer without a key: for supervisors, and the files of the dashboard, which hold no data.
+KEYLESS: Final = PATHS | {"/healthz"}
 
 #: Any key will do.
 ANY: Final = frozenset(Scope)

@@ -1,0 +1,106 @@
+// The action in flight and the plan, each step with its reason; and what would help those that wait in vain.
+
+import { byId, el, fill, keyed, setAttribute, setText, show } from "./dom.js";
+import { counted, size, span, wholeSpan } from "./format.js";
+import { meaning } from "./reasons.js";
+import { modelHref } from "./router.js";
+import { known, since, watch } from "./store.js";
+
+const DOING = {
+  loading: "Loading",
+  draining: "Letting requests end at",
+  saving: "Saving the state of",
+  stopping: "Stopping",
+  settling: "Waiting for the memory of",
+};
+
+/** What happens at its deadline. */
+const DEADLINE = { loading: "given up", draining: "cut", saving: "given up", stopping: "killed", settling: "given up" };
+
+/** Begin to show it. */
+export function mountPlan() {
+  const action = el("p", { class: "action" }, el("span"), " ", el("a"), " ", el("span", { class: "faint" }));
+  const bar = el("progress", { "aria-label": "Progress of the action" });
+  const idle = el("p", { class: "faint" });
+  const steps = el("ol", { class: "steps" });
+  const summary = el("p", { class: "faint" });
+  const helps = el("div", {}, el("h3", {}, "What would help"), el("ul", { class: "helps" }));
+  fill(byId("plan"), action, bar, idle, steps, summary, helps);
+  watch(["status", "now"], () => known.status && renderAction(action, bar));
+  watch(["status", "plan"], () => {
+    if (!known.plan) return;
+    renderSteps(steps, summary);
+    renderIdle(idle);
+    renderHelps(helps);
+  });
+  watch(["status", "plan"], announce);
+}
+
+function renderAction(node, bar) {
+  const action = known.status.action;
+  show(node, action);
+  show(bar, action);
+  if (!action) return;
+  const [doing, , link, , time] = node.childNodes;
+  const elapsed = action.elapsed + since();
+  setText(doing, DOING[action.doing] ?? action.doing);
+  setText(link, action.model);
+  setAttribute(link, "href", modelHref(action.model));
+  const about = action.expected ? ` of about ${span(action.expected)}` : "";
+  const left = action.deadline_in === null ? "" : `; ${DEADLINE[action.doing] ?? "over"} in ${wholeSpan(action.deadline_in - since())}`;
+  setText(time, `${wholeSpan(elapsed)}${about}${left}`);
+  if (action.expected) {
+    bar.max = action.expected;
+    bar.value = Math.min(elapsed, action.expected * 0.99);
+  } else {
+    bar.removeAttribute("value");
+  }
+}
+
+function renderIdle(node) {
+  const quiet = !known.status?.action && known.plan.steps.length === 0;
+  show(node, quiet);
+  if (quiet) setText(node, "Nothing to do: everything is as the manifest wants it, as far as there is room.");
+}
+
+function renderSteps(list, summary) {
+  const { steps, summary: count } = known.plan;
+  keyed(list, steps, (step) => `${step.action} ${step.model} ${step.pid ?? ""}`, makeStep, updateStep);
+  show(list, steps.length);
+  const parts = Object.entries(count).filter(([, n]) => n > 0).map(([what, n]) => (what === "blocked" || what === "cold" ? `${n} ${what}` : `${n} to ${what}`));
+  setText(summary, `Plan: ${parts.join(", ") || "no models"}.${steps.length > 1 ? " Only step 1 runs before the machine is looked at again." : ""}`);
+}
+
+function makeStep(step) {
+  return el("li", {}, el("span", { class: `sign ${step.action}`, "aria-hidden": "true" }, step.action === "load" ? "+" : "−"),
+    el("span", { class: "what" }), el("span", { class: "reason faint" }));
+}
+
+function updateStep(node, step) {
+  const [, what, reason] = node.children;
+  const amount = step.action === "load" ? `needs ${size(step.bytes)}` : `frees ${size(step.bytes)}`;
+  const verb = step.action === "load" ? "load" : step.sleeps ? "put to sleep" : "evict";
+  setText(what, `${verb} ${step.model}: ${amount}, then ${size(step.free)} free`);
+  const whom = step.for_model ? ` for ${step.for_model}` : "";
+  const drain = step.drain ? "; its requests get to end first" : "";
+  setText(reason, `${meaning(step.reason)}${whom}${step.detail ? `: ${step.detail}` : ""}${drain}`);
+}
+
+function renderHelps(node) {
+  const hints = known.status?.advice ?? known.plan.advice;
+  show(node, hints.length);
+  keyed(node.lastChild, hints, (hint) => hint.text, (hint) => el("li", {}, hint.text));
+}
+
+let said = "";
+
+/** Read out what is begun, and plans that changed; not every second of it. */
+function announce() {
+  const action = known.status?.action;
+  const steps = known.plan?.steps ?? [];
+  const doing = action ? `${DOING[action.doing] ?? action.doing} ${action.model}. ` : "";
+  const next = steps.length ? `Plan: ${counted(steps.length, "step")}, first ${steps[0].action} ${steps[0].model}.` : "Nothing more to do.";
+  const text = doing + next;
+  if (text !== said) setText(byId("announce"), text);
+  said = text;
+}
