@@ -102,6 +102,7 @@ def make_app() -> "App":
 
     import reconciler
     from reconciler.cli.budget import budget
+    from reconciler.cli.diff import diff
     from reconciler.cli.doctor import doctor
     from reconciler.cli.events import events
     from reconciler.cli.evict import evict
@@ -141,6 +142,7 @@ def make_app() -> "App":
     verbs: tuple[Callable[..., int], ...] = (
         init,
         validate,
+        diff,
         schema,
         status,
         explain,

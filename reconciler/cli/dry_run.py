@@ -84,8 +84,9 @@ def look(applied: Applied, directory: Path) -> Look:
 def look_at(applied: Applied, machine: Path) -> Look:
     """Return the world on the machine that a file describes. Raises ManifestRefusedError."""
     from reconciler.cli import described
+    from reconciler.manifest.described_world import NOW
 
-    return Look(described.look(applied, machine), described.NOW, 0, "description")
+    return Look(described.look(applied, machine), NOW, 0, "description")
 
 
 def _ask_loop(directory: Path) -> SeenWorld | None:

@@ -15,6 +15,7 @@ DEFAULT_PATH: Final = Path("manifests")
 VERBS: Final = (
     "init",
     "validate",
+    "diff",
     "schema",
     "status",
     "explain",

@@ -24,6 +24,7 @@ def schema(
             "service",
             "init",
             "import",
+            "diff",
         ],
         Parameter(help="Which document it describes."),
     ] = "manifest",

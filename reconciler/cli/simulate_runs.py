@@ -67,7 +67,7 @@ def base(path: Path, machine: Path | None, here: Known) -> Case:
     if machine is not None:
         from reconciler.cli.described import read_machine
 
-        there = read_machine(machine, applied)
+        there = read_machine(machine, applied.launches)
         return Case(name, layout_there(applied, there, name=name))
     from reconciler.cli.dry_run import look
 

@@ -58,11 +58,7 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
     """
     engines = engines or _registry()
     problems = Problems()
-    root, whole = _read_root(content, problems)
-    document = _validate(root, environ, problems, whole, engines)
-    if document is None:
-        problems.raise_any()
-        raise AssertionError("a document was refused without a reason")
+    document, root, whole = _read(content, environ, engines, problems)
     complete = whole and not len(problems)
     launches = _launches(document, root, engines, problems)
     check_document(document, root, problems)
@@ -91,6 +87,30 @@ def apply_content(content: Content, *, environ: Mapping[str, str], engines: Engi
         on_exit=document.machine.on_exit,
         warnings=(*too_large(document), *unlimited(document, root)),
     )
+
+
+def read_document(
+    content: Content, *, environ: Mapping[str, str], engines: Engines | None = None
+) -> tuple[Document, Map]:
+    """Return what a manifest says, defaults filled in, and the tree that says where. Blocks. Raises ManifestError.
+
+    What only the models together, or other files, could tell to be wrong is not looked for: see `apply_content`.
+    """
+    problems = Problems()
+    document, root, _ = _read(content, environ, engines or _registry(), problems)
+    return document, root
+
+
+def _read(
+    content: Content, environ: Mapping[str, str], engines: Engines, problems: Problems
+) -> tuple[Document, Map, bool]:
+    """Return document and tree, and whether every file could be read. Raises ManifestError if there is no document."""
+    root, whole = _read_root(content, problems)
+    document = _validate(root, environ, problems, whole, engines)
+    if document is None:
+        problems.raise_any()
+        raise AssertionError("a document was refused without a reason")
+    return document, root, whole
 
 
 def _mute(launches: Mapping[str, LaunchSpec], engines: Engines) -> frozenset[str]:

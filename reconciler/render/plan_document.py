@@ -39,7 +39,7 @@ def plan_json(plan: Plan, source: "Source", advice: tuple[HintDocument, ...] = (
             manifest=OriginDocument(path=source.path, generation=plan.generation, git=git),
             observation=plan.seq,
             account=account_document(plan.account),
-            steps=tuple(_step(number, step) for number, step in enumerate(plan.steps, 1)),
+            steps=step_documents(plan),
             verdicts=tuple(verdict_document(v) for v in sorted(plan.verdicts, key=lambda v: v.model)),
             summary=_summary(plan),
             changes=bool(plan.steps),
@@ -68,6 +68,11 @@ def _plain(value: Any) -> Any:
 def git_document(source: "Source") -> GitDocument | None:
     """Return where in git the manifest is, or None outside a repository."""
     return GitDocument(source.git_commit, source.git_dirty) if source.git_commit else None
+
+
+def step_documents(plan: Plan) -> tuple[StepDocument, ...]:
+    """Return the steps of a plan, numbered from 1."""
+    return tuple(_step(number, step) for number, step in enumerate(plan.steps, 1))
 
 
 def account_document(account: Account) -> AccountDocument:

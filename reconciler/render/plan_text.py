@@ -53,15 +53,20 @@ def plan_text(
     advice: Iterable[HintDocument] = (),
 ) -> str:
     """Return the plan as text without a final newline; `described` = no machine was looked at."""
-    paint = painter(colour)
-    scale = _scale(plan)
-    rows = _rows(plan, scale)
     where = "  (on the machine as it is described)" if described else ""
-    lines = [paint(origin_line(source, plan.generation) + where, "bold"), memory_line(plan.account, scale)]
-    lines += _table(rows, paint)
-    lines += [f"advice: {one_line(hint.text)}" for hint in advice]
-    lines.append(_closing(plan))
-    return "\n".join(lines)
+    head = painter(colour)(origin_line(source, plan.generation) + where, "bold")
+    return "\n".join([head, *plan_lines(plan, colour=colour, advice=advice)])
+
+
+def plan_lines(plan: Plan, *, colour: bool = False, advice: Iterable[HintDocument] = ()) -> list[str]:
+    """Return the lines of a plan below the one that names the manifest."""
+    scale = _scale(plan)
+    return [
+        memory_line(plan.account, scale),
+        *_table(_rows(plan, scale), painter(colour)),
+        *(f"advice: {one_line(hint.text)}" for hint in advice),
+        _closing(plan),
+    ]
 
 
 def origin_line(source: "Source", generation: int) -> str:

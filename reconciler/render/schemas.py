@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from reconciler.render.advice_shapes import AdviceDocument
 from reconciler.render.budget_shapes import BudgetDocument
+from reconciler.render.diff_shapes import DiffDocument
 from reconciler.render.doctor_shapes import DoctorDocument
 from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
 from reconciler.render.init_shapes import InitDocument
@@ -93,6 +94,11 @@ def import_schema() -> dict[str, Any]:
     return _schema(ImportDocument, "import.v1.json", "What an import by reconcile left out")
 
 
+def diff_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile diff --json` prints."""
+    return _schema(DiffDocument, "diff.v1.json", "Two revisions of a manifest, compared by reconcile")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
@@ -108,6 +114,7 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "service": service_schema,
     "init": init_schema,
     "import": import_schema,
+    "diff": diff_schema,
 }
 
 

@@ -22,7 +22,7 @@ def test_help_texts(verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: 
     text = capsys.readouterr().out
     assert_golden(f"help{'-' + verb if verb else ''}.txt", text)
     assert ("RECONCILE_API_KEY" in text) is (
-        verb not in ("init", "validate", "schema", "doctor", "simulate", "service", "import")
+        verb not in ("init", "validate", "diff", "schema", "doctor", "simulate", "service", "import")
     )
 
 

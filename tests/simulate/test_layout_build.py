@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from reconciler.cli import described as cli_described
 from reconciler.core import book
 from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import Estimate, GpuPool, HostUse, Memory, Stall, Swap
 from reconciler.core.types import Instance, LedgerEntry, Observation, Preflight, World
 from reconciler.leases import QueueLimits
-from reconciler.manifest import load_manifest
+from reconciler.manifest import described_world, load_manifest
 from reconciler.manifest.applied import Applied
 from reconciler.manifest.machine_file import DescribedMachine, load_machine
 from reconciler.simulate.layout import Layout, Origin, Origins
@@ -250,7 +249,7 @@ def test_failures_of_the_past_are_forgotten_and_sizes_are_not(applied: Applied) 
 def test_a_described_machine_is_the_one_of_the_dry_run(applied: Applied, tmp_path: Path) -> None:
     there = machine(tmp_path, applied, "gpu: 80GiB\nsizes: {voice: 3GiB}\nloaded: {big: {requests: 1}}\n")
     made = layout_there(applied, there, name="m")
-    seen = cli_described.world(applied, there)
+    seen = described_world.world(applied, there)
     assert made.preflights == seen.observation.preflights
     assert made.ledger == seen.ledger == ()
     assert book.budget(applied.manifest, made.memory) == book.budget(
