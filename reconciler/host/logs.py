@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote
@@ -19,6 +20,9 @@ _LONGEST_NAME: Final = 120
 _COPY_BYTES: Final = 1 << 20
 #: The part of the rotated lines that is left for those that come in while the others are copied: one in so many.
 _LATE_SHARE: Final = 8
+#: How often what came in during a read is read at once: so the last words of a flood are found, and no other is run
+#: after for ever.
+_ROUNDS: Final = 8
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
@@ -165,14 +169,16 @@ class Logs:
         to keep are only in memory. Otherwise what comes in while they are copied is kept as well.
         """
         late = self._keep // _LATE_SHARE
-        with path.open("rb+") as file:
+        with path.open("rb+", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
             first = file.seek(max(0, size - self._keep + late))
-            kept = file.read(self._keep - late)
-            newline = kept.find(b"\n") if first > 0 else -1
+            pieces = list(islice(iter(partial(file.read, self._keep), b""), _ROUNDS))
             if flooded:
                 os.ftruncate(file.fileno(), 0)
                 _old(path).unlink(missing_ok=True)
+            read = b"".join(pieces)
+            kept = read[late - self._keep :]
+            newline = kept.find(b"\n") if first > 0 or len(kept) < len(read) else -1
             with _replacing(_old(path)) as copy:
                 copy.write(kept[newline + 1 :])
                 while not flooded and late > 0 and (more := file.read(late)):
