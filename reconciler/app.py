@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,28 +16,20 @@ import structlog
 
 from reconciler import __version__, telemetry
 from reconciler.board import Board
-from reconciler.boot import boot_id
-from reconciler.core import pressure, safe_mode
-from reconciler.core.account import warm_together
-from reconciler.core.types import Observation, World
 from reconciler.gateway.app import Gateway
 from reconciler.gateway.server import BindError, GatewayServer, bind, serve
 from reconciler.heartbeat import Heartbeat
-from reconciler.host import Host, Ports, StateLock, StateLocked, StateUnwritable, files, identify
-from reconciler.host.adopt import survivors
+from reconciler.host import Host, StateLock, StateLocked, StateUnwritable, files, identify
 from reconciler.host.ask import run_command
-from reconciler.host.owner import owner_of, read_owner, write_private
+from reconciler.host.owner import owner_of, write_private
 from reconciler.leases import LeaseBook
 from reconciler.loop import Loop, Options
-from reconciler.loop.adopt import launch_of
-from reconciler.loop.launches import instance
-from reconciler.loop.startable import preflight
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.manifest.applied import GatewaySettings, OnExit
 from reconciler.manifest.fields import is_loopback, listen_address
 from reconciler.memory.machine import open_machine
 from reconciler.notify import Notifier
-from reconciler.store import AsyncStore, StoreError, peek
+from reconciler.store import AsyncStore, StoreError
 from reconciler.store import state_dir as resolve_state_dir
 from reconciler.store.paths import DATABASE, RUN_FILE
 from reconciler.worker.nap import stay_awake
@@ -88,37 +79,6 @@ def run(
         return 1
     finally:
         notifier.close()
-
-
-def observe_once(applied: Applied, directory: Path) -> World:
-    """Return the world as it is, without a lock, a file or a process of our own. Blocks."""
-    now = time.monotonic()
-    with peek(directory / DATABASE) as store:
-        records, entries = store.launches(), store.entries()
-        unsafe = safe_mode.why(store.runs(), boot_id())
-    owner = read_owner(directory)
-    alive = survivors(records, owner) if owner else ()
-    probe = open_machine(run_command)
-    held_by = probe.held({s.record.launch_id: s.pids for s in alive}, now)
-    instances = []
-    for found in alive:
-        launch, sound = launch_of(found, applied.launches, now), found.root_is_recorded
-        launch.held = held_by[launch.id]
-        launch.ready, launch.asleep, launch.broken = (
-            launch.ready and sound,
-            launch.asleep and sound,
-            not sound,
-        )
-        instances.append(instance(launch, last_used=now, served=0))
-    owners, ports = {i.port: i.model for i in instances}, Ports(*applied.ports)
-    checked = tuple(preflight(spec, owners, ports) for _, spec in sorted(applied.launches.items()))
-    memory, manifest = probe.read(now), applied.manifest
-    # One look is no evidence: it says how things are, and evicts nobody.
-    short = pressure.observe(
-        pressure.Pressure(), memory, warm_together(instances), manifest.watermarks, manifest.max_swap, now
-    )
-    seen = Observation(1, now, memory, tuple(instances), (), checked, short)
-    return World(safe_mode.restrained(seen, manifest, unsafe), entries)
 
 
 async def _main(

@@ -112,9 +112,9 @@ def _preflights(applied: Applied, owners: Mapping[int, str]) -> tuple[Preflight,
 
 
 def _observe(applied: Applied, directory: Path) -> World:
-    from reconciler import app
+    from reconciler.loop.first_look import first_look
 
-    return app.observe_once(applied, directory)
+    return first_look(applied, directory)
 
 
 def _generation(database: Path, digest: str) -> int:

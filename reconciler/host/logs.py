@@ -4,13 +4,14 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from io import FileIO
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 from urllib.parse import quote
 
 #: Bytes of the start-up lines of the current launch that outlive every rotation.
@@ -20,9 +21,8 @@ _LONGEST_NAME: Final = 120
 _COPY_BYTES: Final = 1 << 20
 #: The part of the rotated lines that is left for those that come in while the others are copied: one in so many.
 _LATE_SHARE: Final = 8
-#: How often what came in during a read is read at once: so the last words of a flood are found, and no other is run
-#: after for ever.
-_ROUNDS: Final = 8
+#: Pieces read of a log in a row.
+_PIECES: Final = 64
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
@@ -135,11 +135,12 @@ class Logs:
     def tail(self, model: str, lines: int, max_bytes: int = 64 << 10) -> list[str]:
         """Return the last non-empty lines of the current launch, without control characters; [] if there are none."""
         path = self.path(model)
-        data = _last_bytes(path, max_bytes)
-        begin = data.rfind(_START)
-        if begin < 0 and len(data) < max_bytes:
-            data = _last_bytes(_old(path), max_bytes - len(data)) + data
+        with self._rotating:  # what is rotated is in neither file for a moment
+            data = _last_bytes(path, max_bytes)
             begin = data.rfind(_START)
+            if begin < 0 and len(data) < max_bytes:
+                data = _last_bytes(_old(path), max_bytes - len(data)) + data
+                begin = data.rfind(_START)
         text = data[max(begin, 0) :].decode("utf-8", "replace")
         cleaned = (clean(line) for line in text.split("\n"))
         return [line for line in cleaned if line.strip() and not line.startswith("--- ")][-lines:]
@@ -157,35 +158,33 @@ class Logs:
             return  # to read all of a flood again for that takes a while
         # Without one the launch began before an earlier rotation, which has kept its head.
         if (start := _last_start(path)) is not None:
-            with path.open("rb") as file, _replacing(_head(path)) as head:
+            with path.open("rb") as file:
                 file.seek(start)
-                head.write(file.read(HEAD_BYTES))
+                _replace(_head(path), file.read(HEAD_BYTES))
         self._headed.add(path)
 
     def _keep_tail(self, path: Path, *, flooded: bool) -> None:
-        """Move the last lines to where rotated ones are, and empty the file.
+        """Move the last lines to where rotated ones are, and empty the file the moment all of it has been read.
 
         Of a file that is `flooded` every byte counts: it is emptied, and what was rotated before goes, while the lines
-        to keep are only in memory. Otherwise what comes in while they are copied is kept as well.
+        to keep are only in memory. Otherwise they are copied first, and what came in meanwhile is added.
         """
-        late = self._keep // _LATE_SHARE
+        old, late = _old(path), self._keep // _LATE_SHARE
         with path.open("rb+", buffering=0) as file:
-            size = file.seek(0, os.SEEK_END)
-            first = file.seek(max(0, size - self._keep + late))
-            pieces = list(islice(iter(partial(file.read, self._keep), b""), _ROUNDS))
-            if flooded:
-                os.ftruncate(file.fileno(), 0)
-                _old(path).unlink(missing_ok=True)
-            read = b"".join(pieces)
+            first = file.seek(max(0, file.seek(0, os.SEEK_END) - self._keep + late))
+            read = _to_the_end(file)
             kept = read[late - self._keep :]
             newline = kept.find(b"\n") if first > 0 or len(kept) < len(read) else -1
-            with _replacing(_old(path)) as copy:
-                copy.write(kept[newline + 1 :])
-                while not flooded and late > 0 and (more := file.read(late)):
-                    copy.write(more)
-                    late -= len(more)
             if not flooded:
-                os.ftruncate(file.fileno(), 0)
+                _replace(old, kept[newline + 1 :])
+                further = _to_the_end(file)
+            os.ftruncate(file.fileno(), 0)
+        if flooded:
+            old.unlink(missing_ok=True)
+            _replace(old, kept[newline + 1 :])
+        elif further:
+            with old.open("ab") as copy:
+                copy.write(further[-late:])
 
 
 def clean(line: str) -> str:
@@ -233,11 +232,14 @@ def _last_start(path: Path) -> int | None:
     return None
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file (0600) that takes the place of `path` once it is written."""
+def _to_the_end(file: FileIO) -> bytes:
+    """Return what is in a file from here on, with what comes in meanwhile; a flood is not run after for ever."""
+    return b"".join(islice(iter(partial(file.read, _COPY_BYTES), b""), _PIECES))
+
+
+def _replace(path: Path, data: bytes) -> None:
     draft = path.with_name(path.name + ".new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        yield file
+        file.write(data)
     draft.replace(path)

@@ -1,7 +1,7 @@
 """What an earlier run left behind: adopted if it is healthy and ours for certain, ended otherwise."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import anyio
 import anyio.to_thread
@@ -13,7 +13,7 @@ from reconciler.core.launch import LaunchSpec, launch_digest
 from reconciler.core.types import ModelSpec
 from reconciler.engines.base import Readiness
 from reconciler.excerpt import excerpt, secrets_of
-from reconciler.host import Host, PortOwner, StopError, Survivor
+from reconciler.host import Host, PortOwner, PortProof, Process, StopError, Survivor
 from reconciler.host.identity import age
 from reconciler.loop import careful
 from reconciler.loop.journal import Journal
@@ -160,18 +160,36 @@ def launch_of(survivor: Survivor, specs: Mapping[str, LaunchSpec], now: float) -
     return launch
 
 
-async def _problem(
-    host: Host, survivor: Survivor, launch: Launch, today: LaunchSpec | None, http: httpx.AsyncClient
+def unfit(
+    survivor: Survivor,
+    launch: Launch,
+    today: LaunchSpec | None,
+    proof: Callable[[Process, str, int], PortProof],
 ) -> str | None:
-    """Return why a survivor is not to be kept, or None. `today` is what the manifest says of its model."""
+    """Return why a survivor is not to be kept, as far as that shows without asking it, or None. Blocks.
+
+    `today` is what the manifest says of its model, `proof` is `Host.owns_port`.
+    """
     if not survivor.root_is_recorded:
         return "its main process is gone"
     if not launch.ready and not launch.asleep:
         return f"it was {_STAGES.get(survivor.record.stage, 'being loaded')} when the last run ended"
-    proof = await anyio.to_thread.run_sync(host.owns_port, launch.process, launch.id, launch.port)
-    if proof.owner is not PortOwner.OURS:
-        return proof.message
-    launch.host = proof.host
+    found = proof(launch.process, launch.id, launch.port)
+    if found.owner is not PortOwner.OURS:
+        return found.message
+    launch.host = found.host
+    if launch.rebuilt and today is not None and may_sleep(today, same=launch.spec is not None):
+        return "it may sleep, which only the ledger knew"
+    return None
+
+
+async def _problem(
+    host: Host, survivor: Survivor, launch: Launch, today: LaunchSpec | None, http: httpx.AsyncClient
+) -> str | None:
+    """Return why a survivor is not to be kept, or None."""
+    why = await anyio.to_thread.run_sync(unfit, survivor, launch, today, host.owns_port)
+    if why is not None:
+        return why
     if launch.rebuilt and today is not None:
         return await _unproven(launch, today, http)
     if launch.spec is None or launch.asleep:  # whether it can be woken is seen when it is needed
@@ -187,8 +205,6 @@ async def _unproven(launch: Launch, today: LaunchSpec, http: httpx.AsyncClient) 
     With other settings than today's it serves until it is replaced, so it is asked as well, in today's way; one that is
     silent then is not waited for.
     """
-    if may_sleep(today, same=launch.spec is not None):
-        return "it may sleep, which only the ledger knew"
     why = await _silence(launch, today, http, FIRST_SECONDS)
     launch.on_trial = why == "" and launch.spec is not None
     if launch.on_trial:

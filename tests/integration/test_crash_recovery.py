@@ -1,5 +1,6 @@
 """The manager dies without a word and is started again."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -282,3 +283,32 @@ def test_an_idle_time_goes_on_over_a_crash(manager: Manager) -> None:
     manager.start()
     assert manager.wait_ready("alpha") == [pid]
     assert manager.model("alpha")["idle"] == pytest.approx(1800, abs=60)
+
+
+def test_without_its_ledger_a_dry_run_plans_what_the_next_manager_does(manager: Manager) -> None:
+    """The ledger knows of none of them: the adopted one stays, the edited and the half-dead one go first."""
+    models = {
+        "edited": manager.fake("edited", residency="warm"),
+        "headless": manager.fake("headless", "--worker", residency="warm"),
+        "stays": manager.fake("stays", residency="warm"),
+    }
+    manager.write(models)
+    manager.start()
+    _, server, _ = manager.wait_ready(*models)
+    manager.kill()
+    os.kill(server, signal.SIGKILL)
+    wait_for(lambda: not running(server), SOON, "the end of the server")
+    manager.write({**models, "edited": manager.fake("edited", "--new", residency="warm")})
+
+    lose_ledger(manager)
+    before = sorted(manager.state_dir.rglob("*"))
+    said = manager.cli("--dry-run", "--json", paths=True)
+    assert sorted(manager.state_dir.rglob("*")) == before, "it only looks"
+    planned = [(step["action"], step["model"], step["reason"]) for step in json.loads(said.stdout)["steps"]]
+    seen = len(manager.log())
+    manager.start()
+    manager.wait_ready(*models)
+    manager.wait_calm()
+    steps = [line for line in manager.log()[seen:] if line["event"] in ("evict", "load")]
+    assert planned == [(line["event"], line["model"], line["reason"]) for line in steps]
+    assert planned[:2] == [("evict", "headless", "Crashed"), ("evict", "edited", "Drifted")]
