@@ -23,7 +23,7 @@ from reconciler.host import Host, StateLock, StateLocked, StateUnwritable, files
 from reconciler.host.ask import run_command
 from reconciler.host.owner import owner_of, write_private
 from reconciler.leases import LeaseBook
-from reconciler.loop import Loop, Options
+from reconciler.loop.loop import Loop, Options
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.manifest.applied import GatewaySettings, OnExit
 from reconciler.manifest.fields import is_loopback, listen_address

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -33,7 +34,9 @@ class SeenWorld:
     world: World
 
 
-_ADAPTER: Final = TypeAdapter(SeenWorld)
+@cache
+def _adapter() -> TypeAdapter[SeenWorld]:
+    return TypeAdapter(SeenWorld)
 
 
 def world_to_json(snapshot: "Snapshot") -> dict[str, Any]:
@@ -45,7 +48,7 @@ def world_to_json(snapshot: "Snapshot") -> dict[str, Any]:
         version=snapshot.version,
         world=snapshot.world,
     )
-    return {"formatVersion": FORMAT_VERSION, **_ADAPTER.dump_python(seen, mode="json")}
+    return {"formatVersion": FORMAT_VERSION, **_adapter().dump_python(seen, mode="json")}
 
 
 def world_from_json(document: object) -> SeenWorld:
@@ -59,7 +62,7 @@ def world_from_json(document: object) -> SeenWorld:
             "restart the loop with the same version"
         )
     try:
-        return _ADAPTER.validate_python({k: v for k, v in document.items() if k != "formatVersion"})
+        return _adapter().validate_python({k: v for k, v in document.items() if k != "formatVersion"})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -107,6 +107,8 @@ class PlainEngines:
         return ("command", "llama.cpp")
 
     def get(self, name: str) -> PlainEngine:
+        if name not in self.names():
+            raise KeyError(name)
         return PlainEngine(name, self.findings.get(name, ()))
 
 

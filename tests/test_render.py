@@ -31,8 +31,13 @@ from reconciler.core.machine import Evicting, Halted, State
 from reconciler.core.status import Truth
 from reconciler.core.types import Account, Evict, Outcome, Plan, Reason, Verdict
 from reconciler.manifest.applied import Source
-from reconciler.render import explain_text, one_line, plan_json, plan_text, schemas, status_json, status_text
-from reconciler.render.status_text import action_text, condition_is_fine
+from reconciler.render import schemas
+from reconciler.render.explain_text import explain_text
+from reconciler.render.paint import one_line
+from reconciler.render.plan_document import plan_json
+from reconciler.render.plan_text import plan_text
+from reconciler.render.status_document import status_json
+from reconciler.render.status_text import action_text, condition_is_fine, status_text
 from reconciler.render.units import scale_for
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"

@@ -19,17 +19,13 @@ from reconciler.core.machine import Idle
 from reconciler.core.plan import plan
 from reconciler.core.types import MayPreempt, Policy, Prewarm, Residency
 from reconciler.core.value import RETURNING
-from reconciler.render import (
-    advice_document,
-    advice_json,
-    explain_text,
-    hint_documents,
-    plan_json,
-    plan_text,
-    schemas,
-    status_json,
-    status_text,
-)
+from reconciler.render import advice_document, schemas
+from reconciler.render.advice_document import advice_json, hint_documents
+from reconciler.render.explain_text import explain_text
+from reconciler.render.plan_document import plan_json
+from reconciler.render.plan_text import plan_text
+from reconciler.render.status_document import status_json
+from reconciler.render.status_text import status_text
 from worlds import NOW
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"

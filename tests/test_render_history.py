@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from golden_files import assert_golden
 from history_samples import DAY, NOW, bucket, eviction, filled, load, request, utc
-from reconciler.render.events_document import EventQuery, events, events_json
+from reconciler.render.event_query import EventQuery
+from reconciler.render.events_document import events, events_json
 from reconciler.render.events_text import EventLines
 from reconciler.render.history_bars import bars
 from reconciler.render.history_document import history_json, quantile

@@ -8,7 +8,9 @@ import pytest
 from board_samples import NOW, snapshot
 from reconciler.board import PrewarmCount, PrewarmFigures, Snapshot
 from reconciler.core.types import Policy, Prewarm, Prewarms
-from reconciler.render import schemas, status_json, status_text
+from reconciler.render import schemas
+from reconciler.render.status_document import status_json
+from reconciler.render.status_text import status_text
 
 COUNTS = (
     PrewarmCount("chat", begun=5, used=3, in_vain=1, broken_off=1),

@@ -7,7 +7,9 @@ import pytest
 
 from board_samples import NOW, snapshot
 from reconciler.board import SavedState
-from reconciler.render import explain_text, schemas, status_json
+from reconciler.render import schemas
+from reconciler.render.explain_text import explain_text
+from reconciler.render.status_document import status_json
 
 RESTORED = "state restored: 1562 tokens, 34 MiB in 0.05 s"
 

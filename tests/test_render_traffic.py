@@ -12,7 +12,10 @@ from reconciler.board import Snapshot
 from reconciler.core.types import Demand
 from reconciler.leases import Admission, GateTraffic, Head, Hold, QueueTraffic, Traffic
 from reconciler.manifest.applied import Rule, Virtual, When
-from reconciler.render import explain_text, schemas, status_json, status_text
+from reconciler.render import schemas
+from reconciler.render.explain_text import explain_text
+from reconciler.render.status_document import status_json
+from reconciler.render.status_text import status_text
 from reconciler.render.traffic_text import gate_text, queue_text
 
 HELD = Hold("00aa", "embed", "nightly index", NOW - 60, NOW + 1740, granted=NOW - 58)

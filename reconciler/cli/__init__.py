@@ -4,9 +4,10 @@ Exit codes: 0 done, 1 failure, 2 changes (only --detailed-exitcode), 64 usage, 1
 is ended by Ctrl-C or SIGTERM ends its models and exits 0.
 """
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from reconciler.cli.output import FAILURE, USAGE, CliError, UsageError, note
@@ -38,7 +39,7 @@ def _run(argv: Sequence[str] | None) -> int:
     from cyclopts import CycloptsError
 
     try:
-        code = make_app()(list(argv) if argv is not None else None)
+        code = make_app(_needed(argv))(list(argv) if argv is not None else None)
     except CycloptsError as error:
         note(f"error: {_mistyped_verb(argv) or error}\n{_see(argv)}")
         return USAGE
@@ -96,35 +97,24 @@ SCOPES: Final = {
 }
 
 
-def make_app() -> "App":
-    """Return the cyclopts application: the default command and one per verb."""
+def _needed(argv: Sequence[str] | None) -> Sequence[str]:
+    """Return the verbs that a command line is about: to import them all is much of what a short command takes."""
+    from reconciler.cli.run import VERBS
+
+    words = sys.argv[1:] if argv is None else argv
+    first = _first_word(argv)
+    if first in VERBS:
+        return (first,)
+    return VERBS if not {"--help", "-h"}.isdisjoint(words) else ()
+
+
+def make_app(verbs: Sequence[str]) -> "App":
+    """Return the cyclopts application: the default command, and these verbs, each defined in the file of that name."""
     from cyclopts import App, Group
 
     import reconciler
-    from reconciler.cli.budget import budget
-    from reconciler.cli.diff import diff
-    from reconciler.cli.doctor import doctor
-    from reconciler.cli.events import events
-    from reconciler.cli.evict import evict
-    from reconciler.cli.explain import explain
-    from reconciler.cli.forget import forget
     from reconciler.cli.help import HelpTable
-    from reconciler.cli.history import history
-    from reconciler.cli.hold import hold
-    from reconciler.cli.imports import add_import
-    from reconciler.cli.init import init
-    from reconciler.cli.load import load
-    from reconciler.cli.logs import logs
-    from reconciler.cli.measure import measure
-    from reconciler.cli.release import release
-    from reconciler.cli.resume import resume
-    from reconciler.cli.run import run
-    from reconciler.cli.schema import schema
-    from reconciler.cli.service import add_service
-    from reconciler.cli.simulate import simulate
-    from reconciler.cli.status import status
-    from reconciler.cli.stop import stop
-    from reconciler.cli.validate import validate
+    from reconciler.cli.run import VERBS, run
 
     app = App(
         name="reconcile",
@@ -139,34 +129,15 @@ def make_app() -> "App":
         result_action="return_value",
     )
     app.default(run)
-    verbs: tuple[Callable[..., int], ...] = (
-        init,
-        validate,
-        diff,
-        schema,
-        status,
-        explain,
-        events,
-        history,
-        budget,
-        measure,
-        doctor,
-        simulate,
-        logs,
-        load,
-        evict,
-        forget,
-        resume,
-        hold,
-        release,
-        stop,
-    )
-    for place, verb in enumerate(verbs):
+    for verb in verbs:
+        module = importlib.import_module(f"reconciler.cli.{'imports' if verb == 'import' else verb}")
+        place = VERBS.index(verb)
+        if add := getattr(module, f"add_{verb}", None):  # a verb with verbs of its own
+            add(app, sort_key=place)
+            continue
         # What the library makes of `*command` is `[ARGS...]`, and says nothing of the dashes.
-        usage = "reconcile hold [OPTIONS] MODEL [-- COMMAND...]" if verb is hold else None
-        app.command(verb, sort_key=place, help_epilogue=_epilogue(verb.__name__), usage=usage)
-    add_service(app, sort_key=len(verbs))
-    add_import(app, sort_key=len(verbs) + 1)
+        usage = "reconcile hold [OPTIONS] MODEL [-- COMMAND...]" if verb == "hold" else None
+        app.command(getattr(module, verb), sort_key=place, help_epilogue=_epilogue(verb), usage=usage)
     return app
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from reconciler.cli.client import LoopClient, RefusedError
 from reconciler.cli.names import find_model
 from reconciler.cli.output import CliError, note, say
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 from reconciler.render.status_text import action_text, verdict_text
 
 Verb = Literal["load", "evict"]

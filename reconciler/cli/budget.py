@@ -31,7 +31,7 @@ def budget(
     size that nobody knows is shown as ?, and below stands the key to give. Exits 1 if the pinned models do not fit
     together.
     """
-    from reconciler.render import budget_text
+    from reconciler.render.budget_text import budget_text
     from reconciler.store.paths import state_dir as resolve
 
     directory = resolve(state_dir, create=False)
@@ -62,7 +62,7 @@ def _of_manifest(path: Path, rev: str | None, directory: Path, machine: Path | N
     """Return the budget of a manifest on the described machine, or in the world of the running loop if one runs."""
     from reconciler.cli.dry_run import look, look_at
     from reconciler.cli.manifests import read_manifest
-    from reconciler.render import budget as budget_of
+    from reconciler.render.budget_document import budget as budget_of
     from reconciler.render.plan_document import as_json
 
     applied = read_manifest(path, rev)

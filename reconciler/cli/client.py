@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from reconciler.cli.output import CliError
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 
 KEY_VARIABLE: Final = "RECONCILE_API_KEY"
 #: Seconds one answer may take; the loop answers from memory.

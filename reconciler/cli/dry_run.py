@@ -13,8 +13,11 @@ from reconciler.core.plan import plan
 from reconciler.core.safe_mode import restrained
 from reconciler.core.types import Preflight, World
 from reconciler.manifest.applied import Applied
-from reconciler.render import hint_documents, note_lines, plan_json, plan_text
+from reconciler.render.advice_document import hint_documents
 from reconciler.render.budget_shapes import SeenBy
+from reconciler.render.notes import note_lines
+from reconciler.render.plan_document import plan_json
+from reconciler.render.plan_text import plan_text
 from reconciler.store.paths import DATABASE
 from reconciler.store.paths import state_dir as resolve
 from reconciler.wire import SeenWorld, WireError, world_from_json

@@ -12,7 +12,7 @@ from reconciler.cli.client import NotRunningError, RefusedError, key_header, ref
 from reconciler.cli.past import events_query, given
 
 if TYPE_CHECKING:
-    from reconciler.render.events_document import EventQuery
+    from reconciler.render.event_query import EventQuery
 
 #: Seconds without a byte after which a stream is given up: it says every 15 s that it lives.
 SILENCE: Final = 45.0

@@ -13,7 +13,7 @@ from reconciler.cli.output import UsageError, colour, note, say, say_json
 
 if TYPE_CHECKING:
     from reconciler.cli.past import Past
-    from reconciler.render.events_document import EventQuery
+    from reconciler.render.event_query import EventQuery
 
 #: Events of one answer of the loop; more are asked for by pages.
 PAGE: Final = 1000
@@ -52,7 +52,7 @@ def events(
     --follow needs one.
     """
     from reconciler.cli.since import since_time
-    from reconciler.render.events_document import EventQuery
+    from reconciler.render.event_query import EventQuery
     from reconciler.store.paths import state_dir as resolve
 
     most = PAGE if follow else MOST
@@ -99,7 +99,7 @@ def _newest(past: "Past", query: "EventQuery") -> dict[str, Any]:
 
 def _nothing(past: "Past", query: "EventQuery") -> str:
     """Return why there is nothing to be seen, and what there is."""
-    from reconciler.render.events_document import EventQuery
+    from reconciler.render.event_query import EventQuery
 
     everything = _newest(past, EventQuery(limit=MOST))["events"]
     if not everything:

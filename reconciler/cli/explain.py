@@ -49,7 +49,7 @@ def explain(
 def _explain_model(name: str, *, json: bool, state_dir: options.StateDir) -> None:
     from reconciler.cli.client import find_loop
     from reconciler.cli.names import find_model
-    from reconciler.render import explain_text
+    from reconciler.render.explain_text import explain_text
     from reconciler.store.paths import state_dir as resolve
 
     loop = find_loop(resolve(state_dir, create=False))

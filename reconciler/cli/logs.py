@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, UsageError, note
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 
 _POLL: Final = 0.2
 #: Bytes of what was printed last, by which the place is found again in a rotated file.

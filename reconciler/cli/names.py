@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reconciler.cli.output import CliError
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 
 
 def near(name: str, known: Iterable[str]) -> str | None:

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 from reconciler.cli.client import LoopClient, NotRunningError, RefusedError, running_url
 from reconciler.cli.names import near
 from reconciler.cli.output import CliError
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 
 if TYPE_CHECKING:
-    from reconciler.render.events_document import EventQuery
+    from reconciler.render.event_query import EventQuery
     from reconciler.store import RequestRecord, Store
 
 #: Single requests asked for at a time.

@@ -1,5 +1,6 @@
 """`reconcile [PATH]`: run the loop, converge once, or show the plan."""
 
+import gc
 import os
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -9,7 +10,7 @@ from cyclopts import Parameter
 from reconciler.cli import options
 from reconciler.cli.names import near
 from reconciler.cli.output import UsageError
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 
 DEFAULT_PATH: Final = Path("manifests")
 VERBS: Final = (
@@ -100,9 +101,13 @@ def run(
             detailed_exitcode=detailed_exitcode,
             machine=machine,
         )
+    gc.disable()  # what is imported stays: to look for garbage in it takes a twentieth of a start
+    import reconciler.telemetry  # noqa: F401 - comes first, so that structlog does without rich
     from reconciler import app
     from reconciler.manifest.applied import OnExit
 
+    gc.freeze()
+    gc.enable()
     wanted = OnExit(on_exit) if on_exit is not None else None
     return app.run(path, state_dir=state_dir, once=once, listen=listen, json=json, on_exit=wanted)
 

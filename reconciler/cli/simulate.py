@@ -149,7 +149,7 @@ def _unknown(trace: "Trace", bases: "Sequence[Case]") -> "tuple[UnknownDocument,
     Raises CliError with every manifest that has none of the names.
     """
     from reconciler.cli import simulate_trace
-    from reconciler.render import one_line
+    from reconciler.render.paint import one_line
 
     asked = simulate_trace.counts(trace)
     missing, strangers = [], []

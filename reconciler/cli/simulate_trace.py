@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from reconciler.cli.names import near
 from reconciler.cli.output import CliError, UsageError
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 
 if TYPE_CHECKING:
     from reconciler.render.simulate_shapes import TraceDocument, UnknownDocument

@@ -4,7 +4,7 @@ import time
 from datetime import datetime
 
 from reconciler.cli.output import UsageError
-from reconciler.render import one_line
+from reconciler.render.paint import one_line
 
 
 def now() -> float:

@@ -10,7 +10,7 @@ def status(*, json: options.Json = False, state_dir: options.StateDir = None) ->
     The manifest in force, the memory account, the action in flight, every model with its reason, and what is not well.
     """
     from reconciler.cli.client import find_loop
-    from reconciler.render import status_text
+    from reconciler.render.status_text import status_text
     from reconciler.store.paths import state_dir as resolve
 
     document = find_loop(resolve(state_dir, create=False)).status()

@@ -89,7 +89,7 @@ def _ask(loop: "LoopClient", body: Mapping[str, object] | None, deadline: float)
 def _whom(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield whom the loop waits for before it ends, and whose leases it ends."""
     from reconciler.core.words import counted
-    from reconciler.render import one_line
+    from reconciler.render.paint import one_line
 
     served = [f"{counted(r['active'], 'request')} on {r['model']}" for r in answer.get("requests", ())]
     if served:

@@ -32,7 +32,7 @@ def validate(
     is now is a warning. Nothing is started or written.
     """
     from reconciler.cli.manifests import read_manifest
-    from reconciler.render import note_lines
+    from reconciler.render.notes import note_lines
 
     applied = read_manifest(path, rev)
     for warning in applied.warnings:

@@ -13,7 +13,7 @@ from reconciler.doctor.finding import Finding, cannot_tell, error, note, ok, war
 from reconciler.engines import registry
 from reconciler.engines.adapter import Adapter
 from reconciler.manifest.applied import Applied
-from reconciler.render import note_lines
+from reconciler.render.notes import note_lines
 
 #: Seconds a program gets to say its version: one that loads GPU libraries takes a while.
 VERSION_SECONDS: Final = 10.0

@@ -10,7 +10,6 @@ import psutil
 
 from reconciler.core.launch import LaunchSpec, LoadMode
 from reconciler.engines.base import Command
-from reconciler.memory.macos.gpu import metal_working_set
 
 #: Each driver reads one of these; a variable nobody reads does no harm. The value hides all GPUs: HIP and Level Zero
 #: take an empty one for unset, Vulkan in llama.cpp ends at a number that is not there.
@@ -84,7 +83,11 @@ def allocator_variables(spec: LaunchSpec, working_set: int | None) -> dict[str, 
 @cache
 def working_set() -> int | None:
     """Return what Metal recommends to use, in bytes; None where there is no Metal. Asked once."""
-    return metal_working_set() if platform.system() == "Darwin" else None
+    if platform.system() != "Darwin":
+        return None
+    from reconciler.memory.macos.gpu import metal_working_set
+
+    return metal_working_set()
 
 
 def on_device(command: Command, spec: LaunchSpec) -> Command:

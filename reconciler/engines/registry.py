@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from functools import cache
 from types import MappingProxyType
 
@@ -10,17 +11,27 @@ from reconciler.engines.base import Engine
 
 
 @cache
+def _modules() -> tuple[str, ...]:
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
+
+
+def _defined_in(module_name: str) -> Engine | None:
+    if f"{package.__name__}.{module_name}" == __name__:
+        return None
+    module = importlib.import_module(f"{package.__name__}.{module_name}")
+    engine: Engine | None = getattr(module, "ENGINE", None)
+    return engine
+
+
+@cache
 def _engines() -> MappingProxyType[str, Engine]:
     found: dict[str, Engine] = {}
-    for module_name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
-        if f"{package.__name__}.{module_name}" == __name__:
-            continue
-        module = importlib.import_module(f"{package.__name__}.{module_name}")
-        engine: Engine | None = getattr(module, "ENGINE", None)
+    for module_name in _modules():
+        engine = _defined_in(module_name)
         if engine is None:
             continue
         if engine.name in found:
-            raise RuntimeError(f"two modules define the engine {engine.name!r}; one is {module.__name__}")
+            raise RuntimeError(f"two modules define the engine {engine.name!r}; one is {module_name}")
         found[engine.name] = engine
     return MappingProxyType(found)
 
@@ -30,6 +41,12 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_engines()))
 
 
+@cache
 def get(name: str) -> Engine:
-    """Return the engine called `name`; raises `KeyError` if there is none."""
-    return _engines()[name]
+    """Return the engine called `name`; raises `KeyError` if there is none.
+
+    The file that is called like it comes first (`sd.cpp` in `sd_cpp.py`): all others take their time to import.
+    """
+    likely = re.sub(r"\W", "_", name)
+    engine = _defined_in(likely) if likely in _modules() else None
+    return engine if engine is not None and engine.name == name else _engines()[name]

@@ -47,8 +47,8 @@ class Control:
             Route("/v1/models/{id:path}", self.model),
             Route("/healthz", self.healthz),
             Route("/readyz", self.readyz),
-            Route("/api/v1/status", self._view(self.views.status, slow=True)),
-            Route("/api/v1/plan", self._view(self.views.plan, slow=True)),
+            Route("/api/v1/status", self._view(self.views.status)),
+            Route("/api/v1/plan", self._view(self.views.plan)),
             Route("/api/v1/world", self._view(self.views.world)),
             Route("/api/v1/budget", self._view(self.views.budget)),
             Route("/api/v1/openapi.json", openapi),
@@ -157,14 +157,13 @@ class Control:
         body = {"model": model, "requested": requested, "verdict": verdict}
         return JSONResponse(body, status_code=ACCEPTED)
 
-    def _view(self, view: View, *, slow: bool = False) -> "Callable[[Request], object]":
-        """Return the endpoint of a document; one that is `slow`, for the advice in it, is made in a worker thread."""
+    def _view(self, view: View) -> "Callable[[Request], object]":
+        """Return the endpoint of a document, which is made in a worker thread: advice takes its time."""
 
         async def endpoint(_request: Request) -> Response:
             snapshot = started(await self.board.fresh())
             now = self.clock()
-            made = await to_thread.run_sync(view, snapshot, now) if slow else view(snapshot, now)
-            return JSONResponse(made)
+            return JSONResponse(await to_thread.run_sync(view, snapshot, now))
 
         return endpoint
 

@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from reconciler.board import Board
 from reconciler.gateway.errors import ApiError
-from reconciler.render.events_document import EventQuery, events
-from reconciler.render.history_shapes import EventDocument, EventsDocument
+from reconciler.render.event_query import EventQuery
 
 if TYPE_CHECKING:
+    from reconciler.render.history_shapes import EventDocument, EventsDocument
     from reconciler.store import Store
 
 #: Seconds after which a comment says that the stream is alive.
@@ -38,7 +38,7 @@ _HEADERS: Final = (
     (b"x-accel-buffering", b"no"),
 )
 
-Read = Callable[["Callable[[Store], EventsDocument]"], Awaitable[EventsDocument]]
+Read = Callable[["Callable[[Store], EventsDocument]"], Awaitable["EventsDocument"]]
 
 
 def asks_for_stream(request: Request) -> bool:
@@ -54,7 +54,7 @@ class EventStream:
         board: Board,
         read: Read,
         query: EventQuery,
-        first: EventsDocument,
+        first: "EventsDocument",
         open_ones: "set[EventStream]",
     ) -> None:
         self._board = board
@@ -106,7 +106,11 @@ class EventStream:
                 return last
         return None
 
-    async def _page(self, last: int) -> EventsDocument | None:
+    async def _page(self, last: int) -> "EventsDocument | None":
+        from reconciler.render.events_document import (
+            events,  # long since there: the first page was made with it
+        )
+
         query = replace(self._query, after=last, limit=PAGE)
         try:
             return await self._read(lambda store: events(store, query))
@@ -114,7 +118,7 @@ class EventStream:
             return None
 
 
-def encoded(found: tuple[EventDocument, ...]) -> bytes:
+def encoded(found: "tuple[EventDocument, ...]") -> bytes:
     """Return events in the form of a stream."""
     return b"".join(
         b"id: %d\ndata: %b\n\n" % (event.id, json.dumps(asdict(event), separators=(",", ":")).encode())

@@ -1,4 +1,7 @@
-"""What was: events (also as they come), single requests, and the history of models, read from the ledger."""
+"""What was: events (also as they come), single requests, and the history of models, read from the ledger.
+
+The documents are imported by the worker thread that makes the first of them: many who start never need one.
+"""
 
 import json
 import time
@@ -16,20 +19,13 @@ from reconciler.gateway.errors import ApiError
 from reconciler.gateway.event_stream import EventStream, asks_for_stream
 from reconciler.gateway.naming import unknown
 from reconciler.gateway.query import model_name, seconds, whole
-from reconciler.render.document import Document
-from reconciler.render.events_document import (
-    EventQuery,
-    event_models,
-    events,
-    requests_page,
-)
-from reconciler.render.history_document import history
-from reconciler.render.history_records import Records, known_models, read_records
-from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
-from reconciler.render.plan_document import as_json
+from reconciler.render.event_query import EventQuery
 from reconciler.store.errors import StoreError
 
 if TYPE_CHECKING:
+    from reconciler.render.document import Document
+    from reconciler.render.history_records import Records
+    from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
     from reconciler.store import Store
 
 #: Rows of one answer.
@@ -72,7 +68,9 @@ class Past:
             since=seconds(request, "since", 0.0),
         )
 
-        def read(store: "Store") -> EventsDocument:
+        def read(store: "Store") -> "EventsDocument":
+            from reconciler.render.events_document import event_models, events
+
             found = events(store, query)
             if not found.events and query.model is not None:
                 _check_known(snapshot, query.model, lambda: event_models(store))
@@ -93,7 +91,10 @@ class Past:
         limit = whole(request, "limit", 1000, 1, REQUESTS_MOST)
         model, since = model_name(request, snapshot), seconds(request, "since", 0.0)
 
-        def read(store: "Store") -> RequestListDocument:
+        def read(store: "Store") -> "RequestListDocument":
+            from reconciler.render.events_document import requests_page
+            from reconciler.render.history_records import known_models
+
             found = requests_page(store, after, limit, model, since)
             if not found.requests and model is not None:
                 _check_known(snapshot, model, lambda: known_models(store))
@@ -107,7 +108,10 @@ class Past:
         snapshot, now = started(self.board.snapshot), self.wall()
         model, since = model_name(request, snapshot), seconds(request, "since", now - HISTORY_SECONDS)
 
-        def read(store: "Store") -> HistoryDocument:
+        def read(store: "Store") -> "HistoryDocument":
+            from reconciler.render.history_document import history
+            from reconciler.render.history_records import known_models, read_records
+
             found: dict[str, Records] = read_records(store, since, model)
             if not found and model is not None:
                 _check_known(snapshot, model, lambda: known_models(store))
@@ -125,6 +129,8 @@ class Past:
         """Answer with a document; it is written out in the worker thread, too: it may be long."""
 
         def written(store: "Store") -> bytes:
+            from reconciler.render.plan_document import as_json
+
             return json.dumps(as_json(question(store)), separators=(",", ":"), allow_nan=False).encode()
 
         return Response(await self._ask(written), media_type="application/json")

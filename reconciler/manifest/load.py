@@ -35,7 +35,7 @@ class Engines(Protocol):
         ...
 
     def get(self, name: str) -> Engine:
-        """Return the engine of that name."""
+        """Return the engine of that name; raises KeyError if there is none."""
         ...
 
 
@@ -115,9 +115,16 @@ def _read(
 
 def _mute(launches: Mapping[str, LaunchSpec], engines: Engines) -> frozenset[str]:
     """Return the models whose engines answer no path of the data API."""
-    known = engines.names()
-    served = {n: engines.get(s.engine).serves(s) for n, s in launches.items() if s.engine in known}
+    known = {name: engine for name, spec in launches.items() if (engine := _engine(spec.engine, engines))}
+    served = {name: engine.serves(launches[name]) for name, engine in known.items()}
     return frozenset(name for name, paths in served.items() if paths is not None and not paths)
+
+
+def _engine(name: str, engines: Engines) -> Engine | None:
+    try:
+        return engines.get(name)
+    except KeyError:
+        return None
 
 
 def _registry() -> Engines:
@@ -202,9 +209,9 @@ def _check_rest(
 
 def _known_engine(name: str, engine: str, root: Map, engines: Engines, problems: Problems) -> bool:
     """Return whether there is such an engine; noted if not."""
-    known = engines.names()
-    if engine in known:
+    if _engine(engine, engines) is not None:
         return True
+    known = engines.names()
     near = nearest(engine, known)
     hint = f"did you mean {near}?" if near else f"write one of {', '.join(known)}"
     message = f"there is no engine {quoted(engine)}"

@@ -21,7 +21,7 @@ from reconciler.host.ask import run_command
 from reconciler.host.identity import Process
 from reconciler.host.owner import owner_of
 from reconciler.leases import LeaseBook
-from reconciler.loop import Loop
+from reconciler.loop.loop import Loop
 from reconciler.manifest import Applied
 from reconciler.manifest.applied import OnExit
 from reconciler.measure.calls import ask_model

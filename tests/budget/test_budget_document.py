@@ -14,8 +14,9 @@ from reconciler.core.memory import Estimate, GpuPool, HostUse, MappedFile, Memor
 from reconciler.core.plan import plan
 from reconciler.core.types import LedgerEntry, Manifest, Outcome, Preflight, Residency, World
 from reconciler.manifest.applied import Source
-from reconciler.render import budget, budget_text, schemas
-from reconciler.render.budget_text import WIDTH
+from reconciler.render import schemas
+from reconciler.render.budget_document import budget
+from reconciler.render.budget_text import WIDTH, budget_text
 from reconciler.render.plan_document import as_json
 from worlds import GIB, MIB, NOW, manifest, model, pinned, running, warm, world
 

@@ -14,7 +14,8 @@ from reconciler.cli import main
 from reconciler.cli.manifests import read_manifest
 from reconciler.core.memory import Memory
 from reconciler.core.types import Instance, Observation, World
-from reconciler.render import budget_json, budget_text
+from reconciler.render.budget_document import budget_json
+from reconciler.render.budget_text import budget_text
 from reconciler.wire import world_to_json
 
 MANIFEST = """\

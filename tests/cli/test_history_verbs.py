@@ -21,7 +21,7 @@ from reconciler.cli.event_feed import follow
 from reconciler.cli.output import UsageError
 from reconciler.cli.since import since_time
 from reconciler.host.owner import owner_of
-from reconciler.render.events_document import EventQuery
+from reconciler.render.event_query import EventQuery
 from reconciler.simulate.trace_read import read_trace
 from reconciler.store import Store
 from reconciler.store.paths import DATABASE

@@ -14,7 +14,7 @@ import pytest
 from board_samples import NOW, snapshot
 from loop_stand_in import StandIn, standing_in
 from reconciler.cli import holding, main
-from reconciler.render import status_json
+from reconciler.render.status_document import status_json
 
 ID = "0123456789abcdef"
 POST, ONE = "POST /api/v1/leases", f"/api/v1/leases/{ID}"

@@ -11,7 +11,7 @@ from board_samples import NOW, snapshot
 from loop_stand_in import standing_in
 from reconciler.cli import main
 from reconciler.cli.logs import following, last_lines
-from reconciler.render import status_json
+from reconciler.render.status_document import status_json
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ from board_samples import NOW, snapshot
 from loop_stand_in import StandIn, standing_in
 from reconciler.cli import main
 from reconciler.host import StateLocked, StopError
-from reconciler.render import advice_json, explain_text, status_json, status_text
+from reconciler.render.advice_document import advice_json
+from reconciler.render.explain_text import explain_text
+from reconciler.render.status_document import status_json
+from reconciler.render.status_text import status_text
 
 
 def status_document() -> dict[str, Any]:

@@ -15,7 +15,12 @@ from reconciler.cli import main
 from reconciler.core.types import Preflight
 from reconciler.engines import placement
 from reconciler.engines.placement import Machine
-from reconciler.render import budget_json, budget_text, explain_text, note_lines, schemas, status_json
+from reconciler.render import schemas
+from reconciler.render.budget_document import budget_json
+from reconciler.render.budget_text import budget_text
+from reconciler.render.explain_text import explain_text
+from reconciler.render.notes import note_lines
+from reconciler.render.status_document import status_json
 
 MANIFEST = """\
 apiVersion: reconciler/v1
