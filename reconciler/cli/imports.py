@@ -1,12 +1,14 @@
 """`reconcile import llama-swap|ollama`: a manifest made of what another program was told."""
 
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from reconciler.cli.output import CHANGES, FAILURE, OK, CliError, UsageError, colour, note, say, say_json
+from reconciler.manifest.files import SUFFIXES
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -17,12 +19,15 @@ Out = Annotated[
     Path | None,
     Parameter(
         name="--out",
-        metavar="FILE",
-        help="Where to write the manifest; in a folder, models.yaml [default: -, which prints it].",
+        metavar="PATH",
+        help="Folder, or *.yaml file, that the manifest is written to [default: -, which prints it].",
     ),
 ]
 Force = Annotated[
-    bool, Parameter(negative=(), show_default=False, help="Write over a file that is there already.")
+    bool,
+    Parameter(
+        negative=(), show_default=False, help="Write although a manifest is there; the old file is kept."
+    ),
 ]
 Json = Annotated[
     bool, Parameter(name="--json", negative=(), show_default=False, help="Print the report as JSON.")
@@ -66,71 +71,63 @@ def llama_swap(
 
     if file.is_dir():
         raise UsageError(f"{file} is a folder: name one configuration")
-    _check(out, force=force)
-    data = read_regular(file, FILE_LIMIT + 1)
-    folder = file.absolute().parent
-    return _finish(
-        convert(data, os.fspath(file), folder, os.environ), os.fspath(file), out, force=force, json=json
-    )
+    target = _target(out, force=force)
+    made = convert(read_regular(file, FILE_LIMIT + 1), os.fspath(file), file.absolute().parent, os.environ)
+    return _finish(made, os.fspath(file), target, force=force, json=json)
 
 
-def _check(out: Path | None, *, force: bool) -> None:
-    """Raise before any work is done for nothing."""
-    from reconciler.migrate import output
+def _target(out: Path | None, *, force: bool) -> Path | None:
+    """Return the file to write, None to print. Raises before any work is done for nothing."""
+    from reconciler.initial import write
 
-    if _printed(out):
+    if out is None or os.fspath(out) == "-":
         if force:
             raise UsageError("--force has no effect without --out")
-        return
-    assert out is not None, "it is not printed"
+        return None
+    if out.is_file() and out.suffix not in SUFFIXES:
+        raise UsageError(f"{out} is no *.yaml file, and no folder")
     try:
-        output.refuse(output.target(out), force=force)
-    except output.OutputError as error:
+        write.check(write.target(out), force=force)
+    except write.OccupiedError as error:
         raise CliError(str(error)) from error
+    return write.target(out)
 
 
-def _printed(out: Path | None) -> bool:
-    return out is None or os.fspath(out) == "-"
-
-
-def _finish(made: "Converted", source: str, out: Path | None, *, force: bool, json: bool) -> int:
+def _finish(made: "Converted", source: str, written: Path | None, *, force: bool, json: bool) -> int:
     """Print or write the manifest, and report."""
-    from reconciler.migrate import output
     from reconciler.render.migrate_text import import_text
 
-    written = None
-    if made.text and out is not None and not _printed(out):
-        written = output.target(out)
-        output.refuse(written, force=force)
-        output.write(made.text, written, {**os.environ, **made.secrets})
-    document = report(made, source, written)
+    kept = _write(made, written, force=force) if made.text and written is not None else None
+    document = report(made, source, written if made.text else None)
     if json:
         say_json(document)
     else:
         if made.text and written is None:
             say(made.text.rstrip("\n"))
-        note(import_text(document, colour=colour(_stderr())))
-        if written is not None:
-            _next(written)
+        note(import_text(document, colour=colour(sys.stderr)))
+    if kept is not None:
+        note(f"what was there is kept as {kept}")
     if not made.text:
         return FAILURE
     return OK if made.complete else CHANGES
 
 
-def _stderr() -> TextIO:
-    import sys
+def _write(made: "Converted", path: Path, *, force: bool) -> Path | None:
+    """Write the manifest if it is one, together with what lies beside it; return where the file before it is kept."""
+    from reconciler.initial import write
+    from reconciler.manifest.diagnostics import ManifestError
+    from reconciler.migrate.check import stand_ins
 
-    return sys.stderr
-
-
-def _next(written: Path) -> None:
-    from reconciler.migrate import output
-
-    note(f"next: reconcile validate {written}; reconcile budget {written}; reconcile --dry-run {written}")
-    if others := output.neighbours(written):
-        note(
-            f"beside it lie {', '.join(others)}: given as a folder, {written.parent} is one manifest made of all"
-        )
+    environ = {**stand_ins(made.text), **os.environ, **made.secrets}
+    try:
+        write.proved(path, made.text, environ)
+        return write.write(path, made.text, force=force)
+    except write.OccupiedError as error:
+        raise CliError(str(error)) from error
+    except ManifestError as error:
+        raise CliError(
+            f"nothing was written, since the manifest would be refused:\n{error.render()}"
+        ) from error
 
 
 def report(made: "Converted", source: str, written: Path | None) -> dict[str, object]:

@@ -59,5 +59,7 @@ def _closing(document: Json) -> str:
     if not document["models"] or counts["error"] or document["refused"]:
         return f"nothing was written: {', '.join(parts) or 'the manifest would be refused'}."
     made = counted(len(document["models"]), "model")
-    where = f" in {document['written']}" if document["written"] else ""
-    return f"{made}{where}: {', '.join(parts) or 'all carried over'}."
+    path = document["written"]
+    where = f" in {path}" if path else ""
+    said = f"{made}{where}: {', '.join(parts) or 'all carried over'}."
+    return said + (f"\nnext: reconcile validate {path}; reconcile --dry-run {path}" if path else "")

@@ -16,7 +16,8 @@ LOSSY = SIMPLE + "    unlisted: true\n"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    path = tmp_path / "config.yaml"
+    path = tmp_path / "llama-swap" / "config.yaml"
+    path.parent.mkdir()
     path.write_text(SIMPLE)
     return path
 
@@ -61,9 +62,10 @@ def test_a_file_that_is_there_stays_unless_forced(
     out.write_text("mine")
     assert main(["import", "llama-swap", str(source), "--out", str(out)]) == 1
     assert out.read_text() == "mine"
-    assert "--force writes over it" in capsys.readouterr().err
+    assert "with --force it is kept" in capsys.readouterr().err
     assert main(["import", "llama-swap", str(source), "--out", str(out), "--force"]) == 0
     assert "weights: /models/chat.gguf" in out.read_text()
+    assert (tmp_path / "models.yaml.1.bak").read_text() == "mine"
 
 
 def test_nothing_is_written_where_it_cannot_be_converted(source: Path, tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_the_report_as_json_follows_its_schema_and_holds_the_manifest(
         (["no-such.yaml"], 1, "no-such.yaml"),
         (["."], 64, "name one configuration"),
         (["x.yaml", "--force"], 64, "--force has no effect without --out"),
-        (["x.yaml", "--out", "x.txt"], 1, "x.txt"),
+        (["x.yaml", "--out", "x.txt"], 64, "x.txt is no *.yaml file"),
     ],
 )
 def test_wrong_usage(
