@@ -45,10 +45,12 @@ def run(
     listen: str | None,
     json: bool,
     on_exit: OnExit | None = None,
+    log_requests: bool = False,
 ) -> int:
     """Run until stopped (or, with `once`, until converged) and return the exit code.
 
-    `on_exit` says what becomes of the models at the end, in place of the manifest.
+    `on_exit` says what becomes of the models at the end, in place of the manifest; `log_requests` has a line logged for
+    each request that is over.
 
     Everything that can be wrong before the first model is touched is said on stderr: the manifest, the state
     directory, the address.
@@ -70,7 +72,7 @@ def run(
                 directory,
                 sock,
                 listen,
-                Options(once=once, on_exit=on_exit),
+                Options(once=once, on_exit=on_exit, log_requests=log_requests),
                 notifier,
                 backend_options={"use_uvloop": True},
             )

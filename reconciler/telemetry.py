@@ -57,6 +57,7 @@ def configure(json: bool | None = None, level: str = "info", *, stream: TextIO |
         structlog.processors.TimeStamper(fmt="%H:%M:%S" if human else "iso", utc=not human),
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
+        spread if not human else without_data,
         redact,
     ]
     renderer: Processor = HumanRenderer(terminal) if human else structlog.processors.JSONRenderer()
@@ -137,6 +138,18 @@ class HumanRenderer:
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Mask what must not be logged: values under secret-looking names, secret arguments in argv, bearer tokens."""
     return {key: _clean(key, value) for key, value in event.items()}
+
+
+def spread(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Put what a line has for programs only (`data`) beside its other fields."""
+    event.update(event.pop("data", {}))
+    return event
+
+
+def without_data(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Leave out what a line has for programs only: people read it in words, or a line above."""
+    event.pop("data", None)
+    return event
 
 
 def mask_argv(argv: Sequence[str]) -> list[str]:

@@ -68,6 +68,28 @@ def test_one_plain_line_for_people() -> None:
     )
 
 
+def test_what_programs_need_stands_beside_the_other_fields_and_is_not_told_to_people() -> None:
+    data = {"reason": "Warm", "bytes": 183 << 20, "api_key": "secret"}
+    for json_lines in (True, False):
+        out = io.StringIO()
+        configure(json=json_lines, stream=out)
+        structlog.get_logger().info("loaded", model="chat", seconds=2.5, data=dict(data))
+        if json_lines:
+            event = json.loads(out.getvalue())
+            del event["timestamp"]
+            assert event == {
+                "event": "loaded",
+                "level": "info",
+                "model": "chat",
+                "seconds": 2.5,
+                "reason": "Warm",
+                "bytes": 183 << 20,
+                "api_key": "***",
+            }
+        else:
+            assert out.getvalue().partition(" ")[2] == "loaded model=chat seconds=2.5\n"
+
+
 def test_a_terminal_gets_people_lines_in_colour() -> None:
     out = Terminal()
     configure(stream=out)

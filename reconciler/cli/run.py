@@ -75,6 +75,14 @@ def run(
             "stopped, or they run on for the next reconcile (leave)."
         ),
     ] = None,
+    log_requests: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Log a line for each request that is over: its model, key, outcome, waits, seconds and tokens.",
+        ),
+    ] = False,
     state_dir: options.StateDir = None,
 ) -> int:
     """Keep the AI model servers of this machine the way a YAML manifest says, within its memory.
@@ -90,6 +98,8 @@ def run(
         raise UsageError("--machine works with --dry-run only: the loop looks at the machine it runs on")
     if on_exit is not None and dry_run:
         raise UsageError("--on-exit has no effect with --dry-run")
+    if log_requests and dry_run:
+        raise UsageError("--log-requests has no effect with --dry-run")
     if dry_run:
         from reconciler.cli.dry_run import show_plan
 
@@ -109,7 +119,15 @@ def run(
     gc.freeze()
     gc.enable()
     wanted = OnExit(on_exit) if on_exit is not None else None
-    return app.run(path, state_dir=state_dir, once=once, listen=listen, json=json, on_exit=wanted)
+    return app.run(
+        path,
+        state_dir=state_dir,
+        once=once,
+        listen=listen,
+        json=json,
+        on_exit=wanted,
+        log_requests=log_requests,
+    )
 
 
 def mistyped(word: str) -> str | None:

@@ -16,9 +16,11 @@ from reconciler.core.regrets import WINDOW, Regret
 from reconciler.core.types import Chance, Evict, Load, Manifest, Observation, Step, World
 from reconciler.counts import Counts
 from reconciler.leases import Arrival, Ended, LeaseBook
+from reconciler.loop import request_lines
 from reconciler.loop.farewells import Farewells
+from reconciler.loop.had import had
 from reconciler.loop.hands import Outcome
-from reconciler.loop.journal import Journal, had
+from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.local_time import LocalTime
 from reconciler.loop.mended import Mended
@@ -65,10 +67,11 @@ class History:
         journal: Journal,
         counts: Counts,
         *,
+        log_requests: bool = False,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._keeper, self._book, self._journal = store, keeper, book, journal
-        self._counts = counts
+        self._counts, self._log_requests = counts, log_requests
         self._time = LocalTime(wall)
         self._farewells = Farewells(store, keeper, counts)
         self._tally = Tally(store, keeper)
@@ -179,6 +182,8 @@ class History:
         arrivals, ended = self._book.taken()
         self._tally.add(arrivals, ended, self._time.wall)
         self._counts.ended(ended)
+        if self._log_requests:
+            request_lines.tell(ended)
         for model, at in arrivals:
             self._farewells.wanted(model, at)
         self._learn(arrivals, ended)

@@ -15,6 +15,7 @@ from reconciler.counts import Counts
 from reconciler.counts.counts import GIVEN_UP, LOAD_FAILED
 from reconciler.leases import Hold
 from reconciler.loop.failures import Failure
+from reconciler.loop.had import had, too_little
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch
 from reconciler.loop.ledger import Ledger
@@ -118,12 +119,12 @@ class Journal:
             facts["why"] = step.detail
         if isinstance(step, Load):
             facts |= {"needs": size(step.needs), "then_free": size(step.free)}
-            log.info("load", **facts)
+            log.info("load", **facts, data={"bytes": step.needs})
         else:
             facts |= {"pid": step.pid, "frees": size(step.frees)}
             if step.reason is not Reason.SHUTDOWN:  # nobody plans what is free after the end
                 facts["then_free"] = size(step.free)
-            log.info("evict", **facts)
+            log.info("evict", **facts, data={"bytes": step.frees})
         kind = "load" if isinstance(step, Load) else "evict"
         what = f"for {facts['for_model']}: " if "for_model" in facts else ""
         await self._event(kind, step.model, str(step.reason), what + step.detail)
@@ -166,13 +167,14 @@ class Journal:
             estimated=size(step.size),
             port=launch.port if launch else None,
             **({"woken": True} if step.pid is not None else {}),
+            data={"reason": str(step.reason), "bytes": held},
         )
         await self._event("loaded", step.model, str(step.reason), f"in {seconds:.1f} s, holds {size(held)}")
 
     async def load_failed(
-        self, step: Load, failure: Failure, launch: Launch | None, now: float
+        self, step: Load, failure: Failure, launch: Launch | None, seconds: float, now: float
     ) -> LedgerEntry:
-        """A load failed; return what is known of it now, the time of the next try among it."""
+        """A load failed after so many seconds; return what is known of it now, the time of the next try among it."""
         self._counts.load_ended(step.model, LOAD_FAILED)
         self._counts.failed(step.model, failure.kind)
         known, error = self._ledger.entry(step.model, step.digest), failure.text
@@ -183,23 +185,28 @@ class Journal:
         self._ledger.update(entry)
         wait = (entry.retry_at or now) - now
         facts = {"kind": str(failure.kind), "tries": entry.failures, "next_try_in": wait}
-        log.error("load failed", model=step.model, error=error, **facts)
+        data = {"reason": str(step.reason), "seconds": seconds, "bytes": had(launch, 0) or None}
+        log.error("load failed", model=step.model, error=error, **facts, data=data)
         await self._event("load-failed", step.model, str(failure.kind), error)
         return entry
 
     async def asleep(self, step: Evict, seconds: float, launch: Launch | None) -> None:
         """A model gave its memory back, and its process stays."""
         self._counts.evicted(step.model, str(step.reason))
-        holds = size(launch.holds if launch is not None else None)
-        log.info("sleeps", model=step.model, seconds=seconds, holds=holds)
-        text = f"in {seconds:.1f} s, holds {holds}"
+        held = launch.holds if launch is not None else None
+        data = {"reason": str(step.reason), "bytes": held}
+        log.info("sleeps", model=step.model, seconds=seconds, holds=size(held), data=data)
+        text = f"in {seconds:.1f} s, holds {size(held)}"
         await self._event("asleep", step.model, str(step.reason), text)
 
-    async def wake_failed(self, step: Load, error: str) -> None:
+    async def wake_failed(self, step: Load, error: str, seconds: float) -> None:
         """A process that slept did not wake, and is ended: its model is loaded anew, nothing is held against it."""
         self._counts.load_ended(step.model, LOAD_FAILED)
         log.warning(
-            "it did not wake: it is loaded anew, and not asked to sleep again", model=step.model, error=error
+            "it did not wake: it is loaded anew, and not asked to sleep again",
+            model=step.model,
+            error=error,
+            data={"reason": str(step.reason), "seconds": seconds, "bytes": step.holds},
         )
         await self._event("wake-failed", step.model, "WakeFailed", error)
 
@@ -207,22 +214,25 @@ class Journal:
         """A process ended that served nobody: nothing is held against its model."""
         self._counts.failed(launch.model, failure.kind)
         facts = {"pid": launch.process.pid, "kind": str(failure.kind), "error": failure.text}
-        log.warning("it ended while it slept", model=launch.model, **facts)
+        log.warning("it ended while it slept", model=launch.model, **facts, data={"bytes": launch.holds})
         await self._event("ended-asleep", launch.model, str(failure.kind), failure.text)
 
     async def evicted(self, step: Evict, seconds: float) -> None:
         """A process is gone."""
         self._counts.evicted(step.model, str(step.reason))
-        log.info("evicted", model=step.model, seconds=seconds)
+        data: dict[str, Any] = {"reason": str(step.reason), "bytes": step.frees}
+        if step.for_model:
+            data["for_model"] = step.for_model
+        log.info("evicted", model=step.model, seconds=seconds, data=data)
         await self._event("evicted", step.model, str(step.reason), f"in {seconds:.1f} s")
 
-    async def given_up(self, step: Step, why: str) -> None:
-        """A step was begun and not finished, and nothing is wrong with that."""
+    async def given_up(self, step: Step, why: str, seconds: float) -> None:
+        """A step was begun, and not finished after so many seconds, and nothing is wrong with that."""
         if isinstance(step, Load):
             self._counts.load_ended(step.model, GIVEN_UP)
         else:
             self._counts.called_off(step.model)
-        log.info("given up", model=step.model, why=why)
+        log.info("given up", model=step.model, why=why, data={"reason": str(step.reason), "seconds": seconds})
         await self._event("given-up", step.model, str(step.reason), why)
 
     async def prewarm_used(self, model: str, after: float) -> None:
@@ -265,7 +275,15 @@ class Journal:
         most = too_little(launch, launch.admitted, failure.kind)
         self._ledger.update(book.crashed(entry, failure.text, ran, answered, now, failure.kind, most))
         facts = {"pid": launch.process.pid, "after": f"{ran:.1f} s", "answered": answered}
-        log.error("model died", model=launch.model, **facts, kind=str(failure.kind), error=failure.text)
+        data = {"reason": str(failure.kind), "seconds": ran, "bytes": had(launch, 0) or None}
+        log.error(
+            "model died",
+            model=launch.model,
+            **facts,
+            kind=str(failure.kind),
+            error=failure.text,
+            data=data,
+        )
         await self._event("crashed", launch.model, str(failure.kind), failure.text)
 
     async def suspected(self, model: str, cause: str, why: str) -> None:
@@ -285,20 +303,6 @@ class Journal:
         error = f"{book.HUNG}: {why}"
         self._ledger.update(book.crashed(entry, error, lived, answered, now, FailureKind.HUNG))
         facts = {"pid": launch.process.pid, "after": f"{lived:.1f} s", "answered": answered}
-        log.error("model hangs", model=launch.model, **facts, error=why)
+        data = {"reason": str(FailureKind.HUNG), "seconds": lived, "bytes": launch.holds}
+        log.error("model hangs", model=launch.model, **facts, error=why, data=data)
         await self._event("hung", launch.model, "Hung", why)
-
-
-def had(launch: Launch | None, given: int) -> int:
-    """Return the bytes that a launch was given, or held at its end if that was more."""
-    if launch is None:
-        return 0
-    return max(given, launch.holds or 0, (launch.held.peak or 0) + (launch.warm or 0))
-
-
-def too_little(launch: Launch | None, given: int, kind: FailureKind) -> int:
-    """Return the bytes with which a launch failed: those it had, or the limit of its own that it passed."""
-    if kind is not FailureKind.OVER_LIMIT:
-        return had(launch, given)
-    spec = launch.spec if launch is not None else None
-    return (spec.limits.memory or 0) if spec is not None else 0

@@ -89,6 +89,8 @@ class Options:
     once: bool = False
     #: What becomes of the models at the end; None = what the manifest says then.
     on_exit: OnExit | None = None
+    #: Log a line for each request that is over.
+    log_requests: bool = False
 
 
 class Loop:
@@ -117,7 +119,9 @@ class Loop:
         self._journal = Journal(store, self._keeper, self._ledger, told=board.noted, counts=board.counts)
         self._safe_mode = SafeMode(store, self._keeper, self._journal)
         self._states = States(host.states, self._journal.state, clock=clock)
-        self._history = History(store, self._keeper, book, self._journal, board.counts)
+        self._history = History(
+            store, self._keeper, book, self._journal, board.counts, log_requests=self._options.log_requests
+        )
         self._logs = LogKeeper(host.logs)
         self._outcomes = Outcomes(self._journal, book, self._launches, self._history)
         self._outlook = Outlook(self._journal, self._history.chances, once=self._options.once)

@@ -42,18 +42,18 @@ class Outcomes:
         elif not error:
             why = sunk.message if sunk else given_up
             self._history.loaded(step, "given-up", done, why)
-            await self._journal.given_up(step, why)
+            await self._journal.given_up(step, why, done.seconds)
         elif step.pid is not None:  # who waits goes on waiting: a new process may well work
             self._launches.no_sleep(step.model, step.digest)
             self._history.loaded(step, "failed", done, error)
-            await self._journal.wake_failed(step, error)
+            await self._journal.wake_failed(step, error, done.seconds)
         else:
             self._history.loaded(step, "failed", done, error, kind)
             await self._failed(step, Failure(error, kind), done, now)
 
     async def _failed(self, step: Load, failure: Failure, done: Outcome, now: float) -> None:
         """Note a failure, and tell those who wait; not if it is tried again at once."""
-        entry = await self._journal.load_failed(step, failure, done.launch, now)
+        entry = await self._journal.load_failed(step, failure, done.launch, done.seconds, now)
         wait = (entry.retry_at or now) - now
         if wait <= 0:
             return
@@ -67,7 +67,7 @@ class Outcomes:
         """Note how an eviction went: called off, asleep, or gone."""
         if isinstance(done.event, machine.Aborted):
             self._history.evicted(step, "given-up", done.seconds)
-            await self._journal.given_up(step, done.error or "a request came first")
+            await self._journal.given_up(step, done.error or "a request came first", done.seconds)
         elif not isinstance(done.event, machine.Exited):
             return
         elif step.sleep and self._launches.find(step.pid, step.started):

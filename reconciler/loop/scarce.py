@@ -47,10 +47,12 @@ class Looking:
             if not why:
                 raise
             if not self._short:
-                log.error(f"{self._what} cannot be looked at: nothing is done, models serve on", error=why)
+                log.error(
+                    "it cannot be looked at: nothing is done, models serve on", what=self._what, error=why
+                )
             self._short = True
             return instead
         if self._short:
-            log.info(f"{self._what} can be looked at again")
+            log.info("it can be looked at again", what=self._what)
         self._short = False
         return result

@@ -320,7 +320,7 @@ async def test_a_crash_while_it_goes_leaves_it_asked_to_go(store: AsyncStore, en
     step = Evict("chat", instance.pid, instance.started, 7 << 30, Reason.DISMISSED)
     await run.journal.begun(step)
     if end == "called off":
-        await run.journal.given_up(step, "a request came first")
+        await run.journal.given_up(step, "a request came first", 1.0)
     elif end == "asked again":
         await load(run, Reason.WARM)
     again = await Run.begin(store, WALL + 10_000.0)
@@ -441,3 +441,28 @@ async def test_an_eviction_that_is_rued_while_it_is_done_counts_when_it_is(store
     await run.turn(0.0, Demand("chat", gated=1))
     await run.evict()
     assert run.counts.of("chat").regrets == 1
+
+
+async def test_requests_are_told_in_the_log_where_that_is_wanted(store: AsyncStore) -> None:
+    run = await Run.begin(store)
+    with capture_logs() as quiet:
+        await run.ask()
+    run.history = History(
+        store, run.keeper, run.book, run.journal, run.counts, log_requests=True, wall=run.wall
+    )
+    await run.history.start(run.clock.now)
+    run.book.close("chat")
+    with capture_logs() as told:
+        await run.ask(takes=4.0)
+    assert [line for line in quiet if line["event"] == "request"] == []
+    [line] = [line for line in told if line["event"] == "request"]
+    assert line == {
+        "event": "request",
+        "log_level": "info",
+        "model": "chat",
+        "owner": "desk",
+        "outcome": "ok",
+        "waited": 0.0,
+        "cold": 0.0,
+        "seconds": 4.0,
+    }

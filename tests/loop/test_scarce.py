@@ -42,9 +42,9 @@ async def test_it_is_said_once_and_looked_at_again() -> None:
     machine = Looking("the machine")
     with capture_logs() as lines:
         assert [await machine.attempt(look, -1) for _ in range(3)] == [-1, -1, 7]
-    assert [line["event"] for line in lines] == [
-        "the machine cannot be looked at: nothing is done, models serve on",
-        "the machine can be looked at again",
+    assert [(line["event"], line["what"]) for line in lines] == [
+        ("it cannot be looked at: nothing is done, models serve on", "the machine"),
+        ("it can be looked at again", "the machine"),
     ]
 
 
