@@ -63,7 +63,7 @@ def run(
         files.take_more()
         if problem := stay_awake("keeps model servers"):
             log.debug("this program may be slowed down", why=problem)
-        with StateLock(directory), ExitStack() as stack:
+        with StateLock(directory, serves=not once), ExitStack() as stack:
             sock = None if once else stack.enter_context(bind(applied.gateway))
             return anyio.run(
                 _main,

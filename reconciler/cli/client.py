@@ -3,18 +3,22 @@
 import http.client
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from reconciler.cli.output import CliError
+from reconciler.cli.output import CliError, note
 from reconciler.render.paint import one_line
 
 KEY_VARIABLE: Final = "RECONCILE_API_KEY"
 #: Seconds one answer may take; the loop answers from memory.
 TIMEOUT: Final = 10.0
+#: Seconds that a loop which has just been started is waited for, and those between two looks.
+STARTING: Final = 10.0
+_POLL: Final = 0.05
 
 
 class NotRunningError(CliError):
@@ -71,10 +75,20 @@ class LoopClient:
     def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Send one request, with a JSON body if there is one, and return the JSON object of its answer.
 
-        An answer without content is an empty object.
+        An answer without content is an empty object. A loop in its first pass is asked again until it is through.
 
         Raises NotRunningError when nobody answers, RefusedError for an error status or an answer that is not ours.
         """
+        until = time.monotonic() + STARTING
+        while True:
+            try:
+                return self._call(method, path, body)
+            except RefusedError as error:
+                if error.kind != "starting" or time.monotonic() >= until:
+                    raise
+            time.sleep(_POLL)
+
+    def _call(self, method: str, path: str, body: Mapping[str, object] | None) -> dict[str, Any]:
         place = urlsplit(self.url)
         headers = {"Accept": "application/json", **key_header()}
         data = None if body is None else json.dumps(body).encode()
@@ -112,13 +126,42 @@ def find_loop(state_dir: Path) -> LoopClient:
     Raises NotRunningError when no loop has left a note there, or the one that did is gone. No other address is tried:
     whoever listens there may be somebody else's server.
     """
-    url = running_url(state_dir)
+    url = awaited_url(state_dir)
     if url is None:
         raise NotRunningError(
             f"no loop runs with the state directory {state_dir}; "
             "start one with `reconcile PATH`, or name another with --state-dir or RECONCILE_STATE_DIR"
         )
     return LoopClient(url)
+
+
+def awaited_url(state_dir: Path) -> str | None:
+    """Return the address of the loop, None if none runs; one that was started a moment ago is waited for.
+
+    Raises NotRunningError for one that does not listen for too long.
+    """
+    until, told = time.monotonic() + STARTING, False
+    while (url := running_url(state_dir)) is None and (pid := _starting(state_dir)) is not None:
+        if time.monotonic() >= until:
+            raise NotRunningError(
+                f"pid {pid} holds {state_dir} as its loop, and has not begun to listen within {STARTING:g} s:"
+                f" see what it says; `kill {pid}` ends it"
+            )
+        if not told:
+            note(f"the loop (pid {pid}) does not listen: waiting while it starts, or ends")
+            told = True
+        time.sleep(_POLL)
+    return url
+
+
+def _starting(state_dir: Path) -> int | None:
+    """Return the process that holds the lock to serve, whether or not it does already; None = there is none."""
+    try:
+        written = json.loads((state_dir / "lock.holder").read_text(encoding="utf-8"))
+        pid, started, serves = int(written["pid"]), written["started"], written["serves"] is True
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return pid if serves and _lives(pid, started) else None
 
 
 def running_url(state_dir: Path) -> str | None:
@@ -129,8 +172,13 @@ def running_url(state_dir: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     # After a crash the pid may have another owner by now, and the address another listener.
+    return url if _lives(pid, started) else None
+
+
+def _lives(pid: int, started: object) -> bool:
+    """Return whether the process that wrote this of itself lives."""
     mine = _started(pid)
-    return url if _alive(pid) and (mine is None or mine == started) else None
+    return _alive(pid) and (mine is None or mine == started)
 
 
 def _started(pid: int) -> int | None:

@@ -55,7 +55,7 @@ def measure(
     measured size, or what the engine says it set up if that is more, and a fifth; no other line of the manifest
     changes, and a value that models share is refused.
     """
-    from reconciler.cli.client import LoopClient, running_url
+    from reconciler.cli.client import LoopClient, awaited_url
     from reconciler.render.measure_document import measure_json
     from reconciler.render.measure_text import measure_text
     from reconciler.store.paths import state_dir as resolve
@@ -63,7 +63,7 @@ def measure(
     options.require_positive(seconds, "--seconds")
     options.require_positive(timeout, "--timeout")
     directory = resolve(state_dir, create=False)
-    url = running_url(directory)
+    url = awaited_url(directory)
     if url is not None:
         signal.signal(signal.SIGTERM, _stop)  # like Ctrl-C: what was loaded for this is unloaded again
         made = by_loop(LoopClient(url), model, path, seconds, timeout, write=write)

@@ -4,15 +4,12 @@ import time
 from collections.abc import Iterator, Mapping
 from http.client import INTERNAL_SERVER_ERROR
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, note, say
-
-if TYPE_CHECKING:
-    from reconciler.cli.client import LoopClient
 
 _POLL: Final = 0.1
 _LEFT: Final = (
@@ -41,12 +38,12 @@ def stop(
     Requests in flight get their drain time; leases from outside end at once. Waits until nobody answers any more. What
     machine.on_exit of the manifest says of the models rules where --leave-models is not given.
     """
-    from reconciler.cli.client import LoopClient, NotRunningError, RefusedError, running_url
+    from reconciler.cli.client import LoopClient, NotRunningError, RefusedError, awaited_url
     from reconciler.store.paths import state_dir as resolve
 
     options.require_positive(timeout, "--timeout")
     directory = resolve(state_dir, create=False)
-    url = running_url(directory)
+    url = awaited_url(directory)
     if url is None:
         if leave_models:
             say("no loop runs; models that run on without one are left as they are")
@@ -54,7 +51,7 @@ def stop(
         return _end_leftovers(directory)
     loop = LoopClient(url)
     deadline = time.monotonic() + timeout
-    answer = _ask(loop, {"models": "leave"} if leave_models else None, deadline)
+    answer = loop.call("POST", "/api/v1/stop", {"models": "leave"} if leave_models else None)
     if no_wait:
         return 0
     for line in _whom(answer):
@@ -71,19 +68,6 @@ def stop(
                 raise
         time.sleep(_POLL)
     raise CliError(f"the loop still answers after {timeout:g} s")
-
-
-def _ask(loop: "LoopClient", body: Mapping[str, object] | None, deadline: float) -> dict[str, Any]:
-    """Ask the loop to end and return its answer. One that has just been started is asked until it can hear it."""
-    from reconciler.cli.client import RefusedError
-
-    while True:
-        try:
-            return loop.call("POST", "/api/v1/stop", body)
-        except RefusedError as error:
-            if error.kind != "starting" or time.monotonic() >= deadline:
-                raise
-        time.sleep(_POLL)
 
 
 def _whom(answer: Mapping[str, Any]) -> Iterator[str]:

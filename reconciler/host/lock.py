@@ -26,8 +26,9 @@ class StateLock:
     Keep the object: the lock goes with it.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        self._dir = state_dir
+    def __init__(self, state_dir: Path, *, serves: bool = False) -> None:
+        """`serves`: its holder is going to listen, so that whoever looks for it meanwhile does well to wait."""
+        self._dir, self._serves = state_dir, serves
         self._holder = state_dir / _HOLDER
         # Ours to keep in whichever thread: acquired in a worker, released in another.
         self._lock = filelock.FileLock(state_dir / _LOCK, timeout=0, mode=0o600, thread_local=False)
@@ -64,7 +65,7 @@ class StateLock:
         self.release()
 
     def _write(self, me: Process) -> None:
-        note = {"pid": me.pid, "started": me.started, "since": time.time()}
+        note = {"pid": me.pid, "started": me.started, "since": time.time(), "serves": self._serves}
         write_private(self._holder, json.dumps(note))
 
     def _refusal(self) -> StateLocked:

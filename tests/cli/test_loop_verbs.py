@@ -1,6 +1,7 @@
 """The verbs that talk to a running loop, against a scripted stand-in for it."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from board_samples import NOW, snapshot
 from loop_stand_in import StandIn, standing_in
 from reconciler.cli import main
-from reconciler.host import StateLocked, StopError
+from reconciler.host import StateLock, StateLocked, StopError
 from reconciler.render.advice_document import advice_json
 from reconciler.render.explain_text import explain_text
 from reconciler.render.status_document import status_json
@@ -588,15 +589,16 @@ def test_stop_says_whom_it_waits_for(
 
 
 def test_a_loop_that_has_just_been_started_is_asked_to_stop_until_it_can_hear_it(
-    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str]
+    loop: StandIn, state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = {"error": {"message": "ask again in a moment", "type": "server_error", "code": "starting"}}
     answers: list[tuple[int, object]] = [(503, error), (503, error), (202, {"requested": "stop"})]
     loop.routes["POST /api/v1/stop"] = lambda: answers.pop(0)
     assert main(["stop", "--no-wait", "--state-dir", str(state)]) == 0
     assert answers == []
+    monkeypatch.setattr("reconciler.cli.client.STARTING", 0.05)
     loop.routes["POST /api/v1/stop"] = lambda: (503, error)
-    assert main(["stop", "--timeout", "0.05", "--state-dir", str(state)]) == 1
+    assert main(["stop", "--state-dir", str(state)]) == 1
     assert capsys.readouterr().err == "error: ask again in a moment\n"
 
 
@@ -639,3 +641,53 @@ def test_explain_says_what_a_word_means_whether_or_not_a_loop_runs(
     )
     assert main(["explain", "VictimBusy", "--state-dir", str(state)]) == 1
     assert 'of the words, "VictimsBusy" is near' in capsys.readouterr().err
+
+
+@pytest.fixture
+def starting(state: Path) -> Iterator[Path]:
+    """A manager that holds the lock, and does not listen."""
+    with StateLock(state, serves=True):
+        yield state
+
+
+WAITS = f"the loop (pid {os.getpid()}) does not listen: waiting while it starts, or ends\n"
+
+
+@pytest.mark.parametrize("verb", ["status", "stop"])
+def test_a_loop_that_was_started_a_moment_ago_is_waited_for(
+    verb: str, starting: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with standing_in(starting) as loop:
+        loop.documents("GET /api/v1/status", status_document())
+        loop.documents("POST /api/v1/stop", {"models": "stop", "within": 0, "requests": [], "leases": []})
+        (starting / "run.json").rename(starting / "later")
+        looks: list[float] = []
+
+        def pause(seconds: float) -> None:
+            looks.append(seconds)
+            if len(looks) == 3:
+                (starting / "later").rename(starting / "run.json")
+
+        monkeypatch.setattr("reconciler.cli.client.time.sleep", pause)
+        assert main([verb, "--state-dir", str(starting), *(["--no-wait"] if verb == "stop" else [])]) == 0
+        assert len(looks) == 3
+        assert capsys.readouterr().err == WAITS
+
+
+def test_one_that_never_listens_is_not_waited_for_for_ever(
+    starting: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconciler.cli.client.STARTING", 0.1)
+    assert main(["stop", "--state-dir", str(starting)]) == 1
+    assert capsys.readouterr().err == (
+        f"{WAITS}error: pid {os.getpid()} holds {starting} as its loop, and has not begun to listen within 0.1 s: see"
+        f" what it says; `kill {os.getpid()}` ends it\n"
+    )
+
+
+def test_who_holds_the_lock_and_never_listens_is_not_waited_for(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with StateLock(state):  # `reconcile --once`, or `measure`
+        assert main(["status", "--state-dir", str(state)]) == 1
+    assert capsys.readouterr().err.startswith("error: no loop runs with the state directory")

@@ -282,6 +282,17 @@ def test_models_hold_nothing_of_a_manager_that_was_killed(manager: Manager) -> N
         pass
 
 
+def test_one_that_was_started_a_moment_ago_can_be_stopped(manager: Manager) -> None:
+    """It has the lock before it listens."""
+    manager.write({"chat": manager.fake("chat", residency="warm")})
+    manager.begin_to_serve()
+    wait_for((manager.state_dir / "lock.holder").exists, SOON, "a manager that has begun")
+    said = manager.cli("stop")
+    assert (said.returncode, said.stdout) == (0, "stopped\n"), said.stderr
+    assert manager.process is not None
+    assert manager.process.wait(SOON) == 0
+
+
 def inodes(pid: int) -> set[int]:
     """Return the sockets a process has open."""
     links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
