@@ -1,5 +1,6 @@
 """Where loop and gateway meet: the loop publishes snapshots here, the gateway reads them. Neither imports the other."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -12,6 +13,7 @@ from reconciler.core.types import Plan, World
 from reconciler.counts import Counts
 from reconciler.leases import Admission, Traffic
 from reconciler.manifest.applied import Applied, OnExit
+from reconciler.samples import Sample, Samples, sample
 
 if TYPE_CHECKING:
     from reconciler.store import Store
@@ -133,6 +135,10 @@ class Snapshot:
     #: Of each model that is ready.
     health: Mapping[str, Health] = field(default_factory=dict)
 
+    def sample(self, at: float) -> Sample:
+        """Return what is kept of it for charts; `at` is in seconds since 1970."""
+        return sample(self.plan.account, self.world.observation, at)
+
 
 class Ask(Protocol):
     """Has a question answered from the ledger in a worker thread. Raises StoreError when it cannot be read."""
@@ -143,8 +149,11 @@ class Ask(Protocol):
 class Board:
     """The newest snapshot, what people may ask of the loop that is not about one model, and the way to the ledger."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self.snapshot: Snapshot | None = None
+        #: How the memory was in this run.
+        self.samples = Samples()
+        self._wall = wall
         self._published = anyio.Event()
         #: Set by the loop's owner: has the loop look at the world soon. None = no loop turns.
         self.wake: Callable[[], None] | None = None
@@ -184,6 +193,7 @@ class Board:
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the snapshot; readers always see a whole one."""
         self.snapshot = snapshot
+        self.samples.note(snapshot.sample(self._wall()), snapshot.world.observation.memory.total)
         self._published.set()
         self._published = anyio.Event()
 

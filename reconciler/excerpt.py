@@ -69,6 +69,19 @@ def masked(line: str, secrets: Iterable[str] = ()) -> str:
     return "".join([*parts, text[at:]])
 
 
+def masked_arguments(words: Sequence[str], secrets: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return a command line as it may be shown.
+
+    >>> masked_arguments(["serve", "--api-key", "a b", "--hf-token=x", "-p", "9"])
+    ('serve', '--api-key', '***', '--hf-token=***', '-p', '9')
+    """
+    known = frozenset(secrets)
+    return tuple(
+        MASK if announced and not word.startswith("--") else masked(word, known)
+        for word, announced in _announced(words)
+    )
+
+
 def hide(text: str, secrets: Iterable[str]) -> str:
     """Return a text with every known secret replaced, the longest first; nothing else is changed."""
     for secret in sorted(_written(secrets), key=lambda s: (-len(s), s)):
@@ -93,12 +106,18 @@ def secrets_of(spec: LaunchSpec | None) -> frozenset[str]:
 
 
 def _of_arguments(words: Sequence[str]) -> Iterator[str]:
-    announced = False
-    for word in words:
+    for word, announced in _announced(words):
         if announced and not word.startswith("--"):
             yield word
         else:
             yield from _of_line(word)
+
+
+def _announced(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Return each word, and whether the one before it is a flag with the name of a secret."""
+    announced = False
+    for word in words:
+        yield word, announced
         announced = word.startswith("-") and "=" not in word and is_secret_name(word)
 
 

@@ -32,6 +32,10 @@ VIEWS = Views(
     world=lambda snapshot, now: {"seen": "world", "age": now - snapshot.at},
     budget=lambda snapshot, now: {"seen": "budget", "pid": snapshot.pid},
     advice=lambda snapshot, now, model: {"seen": "advice", "model": model},
+    live=lambda snapshot, now: (
+        {"models": len(snapshot.applied.manifest.models), "age": now - snapshot.at},
+        {"generation": snapshot.plan.generation, "seq": snapshot.plan.seq},
+    ),
 )
 
 

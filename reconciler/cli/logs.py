@@ -1,7 +1,6 @@
 """`reconcile logs MODEL`: what a model's process wrote."""
 
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +11,12 @@ from cyclopts import Parameter
 
 from reconciler.cli import options
 from reconciler.cli.output import CliError, UsageError, note
+from reconciler.log_lines import BLOCK, Masked, end_of, last_lines, rotated_of, with_rotated
 from reconciler.render.paint import one_line
 
 _POLL: Final = 0.2
 #: Bytes of what was printed last, by which the place is found again in a rotated file.
 _MEMORY: Final = 4096
-_BLOCK: Final = 1 << 16
-_LINE_END: Final = re.compile(rb"(\r\n|\n|\r)")
 _UNKNOWN: Final = (
     "note: the manifest cannot be read here: of secrets only what looks like one by its name is masked"
 )
@@ -56,32 +54,6 @@ def logs(
     for piece in following(path, lines, lambda: time.sleep(_POLL)):
         _write(shown.feed(piece))
     return 0
-
-
-class Masked:
-    """What a log says, line by line, with its secrets masked: half a line may hold half a secret, so it waits."""
-
-    def __init__(self, secrets: frozenset[str]) -> None:
-        from reconciler.excerpt import masked  # it brings the logging library, which other verbs do without
-
-        self._masked = masked
-        self._secrets = secrets
-        self._held = b""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the lines that `data` completes, as they are to be shown."""
-        *lines, self._held = _LINE_END.split(self._held + data)
-        # Each line is followed by what ended it.
-        return b"".join(self._shown(line) + end for line, end in zip(lines[::2], lines[1::2], strict=False))
-
-    def rest(self) -> bytes:
-        """Return the line that was not ended."""
-        held, self._held = self._held, b""
-        return self._shown(held)
-
-    def _shown(self, line: bytes) -> bytes:
-        text = line.decode("utf-8", "surrogateescape")
-        return self._masked(text, self._secrets).encode("utf-8", "surrogateescape")
 
 
 def _secrets(model: str, manifest: str) -> frozenset[str] | None:
@@ -123,42 +95,6 @@ def _write(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def last_lines(path: Path, count: int) -> bytes:
-    """Return the last `count` lines of a log as bytes, reading from its end, also of what was rotated last.
-
-    Raises OSError.
-    """
-    return _with_rotated(path, _end_of(path, count), count)
-
-
-def _with_rotated(path: Path, data: bytes, count: int) -> bytes:
-    """Return the last lines of a log, after those of the rotated file that they lack."""
-    lacking = count - len(data.splitlines())
-    rotated = _rotated(path)
-    return _end_of(rotated, lacking) + data if lacking > 0 and rotated.exists() else data
-
-
-def _rotated(path: Path) -> Path:
-    return path.with_name(path.name + ".1")
-
-
-def _end_of(path: Path, count: int) -> bytes:
-    with path.open("rb") as file:
-        return _last_lines(file.fileno(), os.fstat(file.fileno()).st_size, count)
-
-
-def _last_lines(descriptor: int, end: int, count: int) -> bytes:
-    if count == 0:
-        return b""
-    data, start = b"", end
-    # One newline more than lines, because the last line ends with one.
-    while start > 0 and data.count(b"\n") <= count:
-        begin = max(0, start - _BLOCK)
-        data = os.pread(descriptor, start - begin, begin) + data
-        start = begin
-    return b"".join(data.splitlines(keepends=True)[-count:])
-
-
 def following(path: Path, lines: int, pause: Callable[[], None]) -> Iterator[bytes]:
     """Yield the last `lines` lines of a log file and then what is added, for ever, over rotations.
 
@@ -170,18 +106,18 @@ def following(path: Path, lines: int, pause: Callable[[], None]) -> Iterator[byt
         with path.open("rb") as file:
             offset = os.fstat(file.fileno()).st_size
             recent = os.pread(file.fileno(), min(offset, _MEMORY), max(0, offset - _MEMORY))
-            begin = _last_lines(file.fileno(), offset, lines)
-        yield _with_rotated(path, begin, lines)
+            begin = end_of(file.fileno(), offset, lines)
+        yield with_rotated(path, begin, lines)
     while True:
         size = path.stat().st_size if path.exists() else 0
         if size < offset:
-            if missed := _missed(_rotated(path), recent):
+            if missed := _missed(rotated_of(path), recent):
                 yield missed
             offset, recent = 0, b""
         if size > offset:
             with path.open("rb") as file:
                 file.seek(offset)
-                piece = file.read(_BLOCK)
+                piece = file.read(BLOCK)
             offset += len(piece)
             recent = (recent + piece)[-_MEMORY:]
             yield piece

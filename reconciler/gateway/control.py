@@ -12,14 +12,18 @@ from starlette.routing import Route
 from reconciler.board import STOP_SECONDS, Board, Snapshot
 from reconciler.core.machine import Halted
 from reconciler.core.types import Residency
+from reconciler.gateway import whoami
 from reconciler.gateway.access.guard import started
 from reconciler.gateway.advice import Advisor
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.history import Past
 from reconciler.gateway.holds import Holds, body_of
 from reconciler.gateway.metrics.endpoint import Metrics
+from reconciler.gateway.model_page import ModelPages
 from reconciler.gateway.naming import nowhere, resolve, unknown
 from reconciler.gateway.openapi.endpoint import openapi
+from reconciler.gateway.stream import Streams
+from reconciler.gateway.timeline import Timeline
 from reconciler.gateway.views import View, Views, check_loadable, model_entry, model_ids, verdict_entry
 from reconciler.leases import LeaseBook
 from reconciler.manifest.applied import OnExit
@@ -60,7 +64,11 @@ class Control:
             *Holds(self.book, self.board, self.clock).routes(),
             *Metrics(self.book, self.board, self.clock).routes(),
             *Past(self.board).routes(),
+            *Streams(self.board, self.views.live, self.clock).routes(),
+            *Timeline(self.board).routes(),
+            *whoami.routes(),
             *Advisor(self.board, self.views.advice, self.clock).routes(),
+            *ModelPages(self.board, self.clock).routes(),
         ]
 
     @property

@@ -77,6 +77,7 @@ CODES: Final[Mapping[str, Code]] = MappingProxyType(
         "too_many_bodies": Code(503, SERVER, "Large bodies fill the memory that requests may take together."),
         "queue_timeout": Code(503, SERVER, "The model was not ready within the time a request may wait."),
         "history_unavailable": Code(503, SERVER, "The ledger cannot be read now; the message says why."),
+        "log_unavailable": Code(503, SERVER, "The model's log cannot be read; the message says why."),
         "insufficient_memory": Code(503, SERVER, "There is no room for the model now."),
         "not_startable": Code(
             503, SERVER, "The model cannot be started until what the message names is mended."

@@ -5,7 +5,6 @@ one that takes nothing for a minute is left, and comes back with the id of what 
 """
 
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +13,12 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from reconciler.board import Board
+from reconciler.gateway import ledger
 from reconciler.gateway.errors import ApiError
 from reconciler.render.event_query import EventQuery
 
 if TYPE_CHECKING:
     from reconciler.render.history_shapes import EventDocument, EventsDocument
-    from reconciler.store import Store
 
 #: Seconds after which a comment says that the stream is alive.
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -28,17 +27,15 @@ STALL_SECONDS: Final = 60.0
 #: Events read at a time.
 PAGE: Final = 100
 #: What a client of the browser's kind waits before it comes back, in milliseconds.
-_RETRY: Final = b"retry: 2000\n\n"
-_ALIVE: Final = b": alive\n\n"
+RETRY: Final = b"retry: 2000\n\n"
+ALIVE: Final = b": alive\n\n"
 #: The last words: without them a stream broke off, which the framing alone does not tell every client.
 OVER: Final = b": over\n\n"
-_HEADERS: Final = (
+HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 )
-
-Read = Callable[["Callable[[Store], EventsDocument]"], Awaitable["EventsDocument"]]
 
 
 def asks_for_stream(request: Request) -> bool:
@@ -52,13 +49,11 @@ class EventStream:
     def __init__(
         self,
         board: Board,
-        read: Read,
         query: EventQuery,
         first: "EventsDocument",
         open_ones: "set[EventStream]",
     ) -> None:
         self._board = board
-        self._read = read
         self._query = query
         self._first = first
         self._open = open_ones
@@ -68,20 +63,15 @@ class EventStream:
         self._open.add(self)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch, receive, tasks.cancel_scope)
+                tasks.start_soon(until_gone, receive, tasks.cancel_scope)
                 await self._run(send)
                 tasks.cancel_scope.cancel()
         finally:
             self._open.discard(self)
 
-    async def _watch(self, receive: Receive, scope: anyio.CancelScope) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        scope.cancel()
-
     async def _run(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
-        if not await _put(send, _RETRY + encoded(self._first.events)):
+        await send({"type": "http.response.start", "status": 200, "headers": list(HEADERS)})
+        if not await put(send, RETRY + encoded(self._first.events)):
             return
         last = self._first.last
         over = False
@@ -100,7 +90,7 @@ class EventStream:
         """
         while page := await self._page(last):
             last = page.last
-            if page.events and not await _put(send, encoded(page.events)):
+            if page.events and not await put(send, encoded(page.events)):
                 return None
             if not page.more:
                 return last
@@ -113,17 +103,25 @@ class EventStream:
 
         query = replace(self._query, after=last, limit=PAGE)
         try:
-            return await self._read(lambda store: events(store, query))
+            return await ledger.ask(self._board, lambda store: events(store, query))
         except ApiError:
             return None
 
 
-def encoded(found: "tuple[EventDocument, ...]") -> bytes:
-    """Return events in the form of a stream."""
+def encoded(found: "tuple[EventDocument, ...]", kind: bytes = b"") -> bytes:
+    """Return events in the form of a stream; `kind` is a line that says what they are."""
     return b"".join(
-        b"id: %d\ndata: %b\n\n" % (event.id, json.dumps(asdict(event), separators=(",", ":")).encode())
+        b"%bid: %d\ndata: %b\n\n"
+        % (kind, event.id, json.dumps(asdict(event), separators=(",", ":")).encode())
         for event in found
     )
+
+
+async def until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    """Cancel a stream when its client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
 
 
 async def _alive(news: anyio.Event, send: Send) -> bool:
@@ -131,12 +129,12 @@ async def _alive(news: anyio.Event, send: Send) -> bool:
     while not news.is_set():
         with anyio.move_on_after(KEEP_ALIVE_SECONDS):
             await news.wait()
-        if not news.is_set() and not await _put(send, _ALIVE):
+        if not news.is_set() and not await put(send, ALIVE):
             return False
     return True
 
 
-async def _put(send: Send, data: bytes) -> bool:
+async def put(send: Send, data: bytes) -> bool:
     """Send a piece; return whether the client takes what it is sent."""
     with anyio.move_on_after(STALL_SECONDS) as scope:
         await send({"type": "http.response.body", "body": data, "more_body": True})

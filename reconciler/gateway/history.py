@@ -3,27 +3,25 @@
 The documents are imported by the worker thread that makes the first of them: many who start never need one.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from reconciler.board import Ask, Board, Snapshot
+from reconciler.board import Board, Snapshot
+from reconciler.gateway import ledger
 from reconciler.gateway.access.guard import started
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.event_stream import EventStream, asks_for_stream
 from reconciler.gateway.naming import unknown
 from reconciler.gateway.query import model_name, seconds, whole
 from reconciler.render.event_query import EventQuery
-from reconciler.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from reconciler.render.document import Document
     from reconciler.render.history_records import Records
     from reconciler.render.history_shapes import EventsDocument, HistoryDocument, RequestListDocument
     from reconciler.store import Store
@@ -36,8 +34,6 @@ ID_MOST: Final = 10**17
 HISTORY_SECONDS: Final = 7 * 86400.0
 #: Streams of events at once: each costs a look at the ledger for every event.
 STREAMS_MOST: Final = 16
-
-T = TypeVar("T")
 
 
 class Past:
@@ -61,7 +57,7 @@ class Past:
         snapshot = started(self.board.snapshot)
         stream = asks_for_stream(request)
         query = EventQuery(
-            after=_after(request, stream=stream),
+            after=after_id(request, stream=stream),
             limit=whole(request, "limit", 200, 1, EVENTS_MOST),
             model=model_name(request, snapshot),
             kind=request.query_params.get("kind"),
@@ -77,12 +73,12 @@ class Past:
             return found
 
         if not stream:
-            return await self._answer(read)
-        first = await self._ask(read)
+            return await ledger.answer(self.board, read)
+        first = await ledger.ask(self.board, read)
         if len(self._streams) >= STREAMS_MOST:
             text = f"{STREAMS_MOST} streams of events are open, as many as may be"
             raise ApiError("too_many_connections", text, retry_after=5)
-        return EventStream(self.board, self._ask, query, first, self._streams)
+        return EventStream(self.board, query, first, self._streams)
 
     async def requests(self, request: Request) -> Response:
         """Show single requests, a page at a time."""
@@ -100,8 +96,8 @@ class Past:
                 _check_known(snapshot, model, lambda: known_models(store))
             return found
 
-        await self._written()
-        return await self._answer(read)
+        await ledger.write_down(self.board)
+        return await ledger.answer(self.board, read)
 
     async def history(self, request: Request) -> Response:
         """Show what became of the models since a time."""
@@ -117,35 +113,11 @@ class Past:
                 _check_known(snapshot, model, lambda: known_models(store))
             return history(found, since, now)
 
-        await self._written()
-        return await self._answer(read)
-
-    async def _written(self) -> None:
-        """Have the requests of the last seconds in the ledger, which are written in batches."""
-        if self.board.write_down is not None:
-            await self.board.write_down()
-
-    async def _answer(self, question: "Callable[[Store], Document]") -> Response:
-        """Answer with a document; it is written out in the worker thread, too: it may be long."""
-
-        def written(store: "Store") -> bytes:
-            from reconciler.render.plan_document import as_json
-
-            return json.dumps(as_json(question(store)), separators=(",", ":"), allow_nan=False).encode()
-
-        return Response(await self._ask(written), media_type="application/json")
-
-    async def _ask(self, question: "Callable[[Store], T]") -> T:
-        ask: Ask | None = self.board.ask
-        if ask is None:
-            raise ApiError("history_unavailable", "there is no ledger to read")
-        try:
-            return await ask(question)
-        except StoreError as error:
-            raise ApiError("history_unavailable", str(error), retry_after=5) from error
+        await ledger.write_down(self.board)
+        return await ledger.answer(self.board, read)
 
 
-def _after(request: Request, *, stream: bool) -> int | None:
+def after_id(request: Request, *, stream: bool) -> int | None:
     """Return the id to go on from: what a stream that was cut had seen last comes first."""
     seen = request.headers.get("last-event-id", "") if stream else ""
     if seen.isascii() and seen.isdigit() and len(seen) <= 17:

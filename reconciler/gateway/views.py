@@ -38,6 +38,8 @@ class Views:
     world: View
     budget: View
     advice: AdviceView
+    #: Status and plan at once: what both say, the advice, is worked out once.
+    live: Callable[[Snapshot, float], tuple[dict[str, Any], dict[str, Any]]]
 
 
 def standard_views() -> Views:
@@ -45,7 +47,7 @@ def standard_views() -> Views:
 
     What makes them is imported by the first who asks for one: it is an eighth of all that a start would import.
     """
-    return Views(status=_status, plan=_plan, world=_world, budget=_budget, advice=_advice)
+    return Views(status=_status, plan=_plan, world=_world, budget=_budget, advice=_advice, live=_live)
 
 
 def _status(snapshot: Snapshot, now: float) -> dict[str, Any]:
@@ -78,6 +80,13 @@ def _advice(snapshot: Snapshot, now: float, model: str) -> dict[str, Any]:
     from reconciler.render.advice_document import advice_json
 
     return advice_json(snapshot, now, model)
+
+
+def _live(snapshot: Snapshot, now: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    from reconciler.render.plan_document import plan_json
+
+    status, plan = _status(snapshot, now), plan_json(snapshot.plan, snapshot.applied.source)
+    return status, plan | {"advice": status["advice"]}
 
 
 def model_ids(snapshot: Snapshot) -> list[str]:

@@ -27,6 +27,7 @@ _HELPS: Final = {
     "given_up": "mend what the message names, then `reconcile load NAME`",
     "model_hung": "ask again; if it happens often, `reconcile logs NAME` and `reconcile history NAME`",
     "history_unavailable": "free disk or mend the state directory, as the message says",
+    "log_unavailable": "mend the permissions of the logs in the state directory, as the message says",
 }
 _PAGE: Final = "gateway.md#errors"
 

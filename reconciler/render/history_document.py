@@ -48,7 +48,7 @@ def _model(name: str, records: Records) -> ModelHistoryDocument:
         _loads(records.loads),
         _evictions(records.evictions),
         prewarms(records),
-        _arrivals(records),
+        arrivals_document(records),
     )
 
 
@@ -63,11 +63,12 @@ def _loads(records: Sequence[LoadRecord]) -> LoadsDocument:
         wakes=len(ready) - len(cold),
         failed=outcomes["failed"],
         given_up=outcomes["given-up"],
-        newest=tuple(_load(r) for r in records[-NEWEST_LOADS:]),
+        newest=tuple(load_document(r) for r in records[-NEWEST_LOADS:]),
     )
 
 
-def _load(r: LoadRecord) -> LoadDocument:
+def load_document(r: LoadRecord) -> LoadDocument:
+    """Return one load."""
     failure = r.failure or None
     return LoadDocument(
         r.at, r.digest, r.reason, r.seconds, r.peak, r.outcome, r.waiting, r.kind, r.error, failure
@@ -95,11 +96,12 @@ def _evictions(records: Sequence[EvictionRecord]) -> EvictionsDocument:
         regretted=sum(regrets.values()),
         given_up=len(records) - len(done),
         reasons=tuple(ReasonDocument(reason, counts[reason], regrets[reason]) for reason in reasons),
-        newest=tuple(_eviction(r) for r in records[-NEWEST_EVICTIONS:]),
+        newest=tuple(eviction_document(r) for r in records[-NEWEST_EVICTIONS:]),
     )
 
 
-def _eviction(r: EvictionRecord) -> EvictionDocument:
+def eviction_document(r: EvictionRecord) -> EvictionDocument:
+    """Return one eviction."""
     return EvictionDocument(
         at=r.at,
         reason=r.reason,
@@ -121,7 +123,8 @@ def regretted(record: EvictionRecord) -> bool:
     return record.outcome != "given-up" and rued(Reason(record.reason), record.wanted_after)
 
 
-def _arrivals(records: Records) -> ArrivalsDocument:
+def arrivals_document(records: Records) -> ArrivalsDocument:
+    """Return what became of the requests for one model."""
     came, cold = [0] * 24, [0] * 24
     for bucket in records.arrivals:
         hour = time.localtime(bucket.start).tm_hour

@@ -16,7 +16,7 @@ from reconciler.render.memory_shapes import (
     SaidDocument,
 )
 
-_LEVELS: Final[tuple[LevelName, ...]] = ("calm", "soft", "hard", "critical")
+LEVELS: Final[tuple[LevelName, ...]] = ("calm", "soft", "hard", "critical")
 
 
 def breakdown_document(seen: Observation) -> BreakdownDocument | None:
@@ -39,7 +39,7 @@ def breakdown_document(seen: Observation) -> BreakdownDocument | None:
 def pressure_document(seen: Observation) -> PressureDocument:
     """Return whether memory is short."""
     short = seen.pressure
-    return PressureDocument(_LEVELS[short.level], short.used, short.relieving, short.cause)
+    return PressureDocument(LEVELS[short.level], short.used, short.relieving, short.cause)
 
 
 def model_memory(

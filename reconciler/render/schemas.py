@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from reconciler.render.access_shapes import WhoamiDocument
 from reconciler.render.advice_shapes import AdviceDocument
 from reconciler.render.budget_shapes import BudgetDocument
 from reconciler.render.diff_shapes import DiffDocument
@@ -19,9 +20,11 @@ from reconciler.render.history_shapes import EventsDocument, HistoryDocument, Re
 from reconciler.render.init_shapes import InitDocument
 from reconciler.render.measure_shapes import MeasureDocument
 from reconciler.render.migrate_shapes import ImportDocument
+from reconciler.render.model_shapes import ModelLogDocument, ModelPageDocument
 from reconciler.render.service_shapes import ServiceDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 from reconciler.render.simulate_shapes import SimulateDocument
+from reconciler.render.timeline_shapes import TimelineDocument
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 ID_BASE: Final = "urn:reconciler:schemas"
@@ -99,6 +102,30 @@ def diff_schema() -> dict[str, Any]:
     return _schema(DiffDocument, "diff.v1.json", "Two revisions of a manifest, compared by reconcile")
 
 
+def timeline_schema() -> dict[str, Any]:
+    """Return the schema of the document that GET /api/v1/timeline answers."""
+    made = _schema(TimelineDocument, "timeline.v1.json", "What reconcile did, and how the memory was")
+    # `from` is no name of a field in Python.
+    made["properties"] = {name.removesuffix("_"): value for name, value in made["properties"].items()}
+    made["required"] = [name.removesuffix("_") for name in made["required"]]
+    return made
+
+
+def model_schema() -> dict[str, Any]:
+    """Return the schema of the document that GET /api/v1/models/NAME answers."""
+    return _schema(ModelPageDocument, "model.v1.json", "All that reconcile knows of one model")
+
+
+def log_schema() -> dict[str, Any]:
+    """Return the schema of the document that GET /api/v1/models/NAME/log answers."""
+    return _schema(ModelLogDocument, "log.v1.json", "The last lines of a model's log")
+
+
+def whoami_schema() -> dict[str, Any]:
+    """Return the schema of the document that GET /api/v1/whoami answers."""
+    return _schema(WhoamiDocument, "whoami.v1.json", "What an API key of reconcile allows")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
@@ -115,6 +142,10 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "init": init_schema,
     "import": import_schema,
     "diff": diff_schema,
+    "timeline": timeline_schema,
+    "model": model_schema,
+    "log": log_schema,
+    "whoami": whoami_schema,
 }
 
 

@@ -70,6 +70,14 @@ def status_json(snapshot: "Snapshot", now: float) -> dict[str, Any]:
     )
 
 
+def model_document(snapshot: "Snapshot", name: str, now: float) -> ModelDocument:
+    """Return one model as it stands in the status. Raises KeyError for a model that nobody knows."""
+    for fact in model_facts(snapshot):
+        if fact.name == name:
+            return _model(snapshot, fact, now)
+    raise KeyError(name)
+
+
 def _manifest(snapshot: "Snapshot") -> ManifestDocument:
     applied = snapshot.applied
     return ManifestDocument(

@@ -10,7 +10,8 @@ import pytest
 from board_samples import NOW, snapshot
 from loop_stand_in import standing_in
 from reconciler.cli import main
-from reconciler.cli.logs import following, last_lines
+from reconciler.cli.logs import following
+from reconciler.log_lines import last_lines
 from reconciler.render.status_document import status_json
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli import main
-from reconciler.cli.logs import Masked, _secrets
+from reconciler.cli.logs import _secrets
+from reconciler.log_lines import Masked
 
 LOG = b"argv: a --api-key hunter2  --port 9\n\x1b[1mkey is\x1b[0m s3cret!\r 50%\rAuthorization: Bearer abc\r\n\xff\n"
 SHOWN = (

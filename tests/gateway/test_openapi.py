@@ -206,6 +206,7 @@ async def test_generated_requests_never_break_it(tmp_path: Path) -> None:
         everything(r)
         r.board.ask = store.ask
         r.open(r.engine())
+        r.board.end()  # a stream says all it has, and ends
         asked = await anyio.to_thread.run_sync(partial(fuzz, narrowed(), f"http://127.0.0.1:{r.port}"))
         await r.idle()
         assert asked > 100

@@ -30,7 +30,7 @@ def scopes_for(method: str, path: str) -> frozenset[Scope]:
     if path in SURFACE or path.startswith("/upstream/"):
         return _INFER
     if path.startswith("/api/"):
-        return _READ if safe else _ADMIN
+        return _control(path, safe)
     if path == "/metrics":
         return _READ
     if path in ("/v1/models", "/models") or path.startswith("/v1/models/"):
@@ -40,6 +40,15 @@ def scopes_for(method: str, path: str) -> frozenset[Scope]:
     if not safe and _meant(path):
         return _INFER
     return ANY if safe else _ADMIN
+
+
+def _control(path: str, safe: bool) -> frozenset[Scope]:
+    """Return the scopes for a path of the loop's API. What a model's server wrote may be other people's prompts."""
+    if not safe:
+        return _ADMIN
+    if path == "/api/v1/whoami":
+        return ANY
+    return _ADMIN if path.startswith("/api/v1/models/") and path.endswith("/log") else _READ
 
 
 def _meant(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from reconciler.gateway.model_page import LINES, LINES_MOST
 from reconciler.gateway.openapi.hoist import reference
 from reconciler.gateway.openapi.refusals import ANYWHERE, answers
 
@@ -16,6 +17,7 @@ READS: Final = {
     "/api/v1/budget": ("Budget", "What `reconcile budget --json` prints."),
     "/api/v1/world": ("World", "What the loop sees, for a dry run."),
     "/api/v1/openapi.json": ("OpenApi", "This document."),
+    "/api/v1/whoami": ("Whoami", "What the API key that is sent allows."),
 }
 #: What can be asked of a model, the conflicts it may meet, and what it is.
 WISHES: Final = {
@@ -23,8 +25,25 @@ WISHES: Final = {
     "evict": "Unload it once its requests are done; a pinned one stays.",
     "forget": "Forget what was measured of it, and its failures.",
 }
+#: What is shown of one model: the end of its path, the schema of the answer, and what it is.
+OF_MODEL: Final = (
+    (
+        "",
+        "ModelPage",
+        "All that is known of it: its verdict, how it is started, its loads, evictions and use.",
+    ),
+    ("/advice", "Advice", "Why it is loaded or not, and what would help."),
+    ("/log", "ModelLog", "The last lines of its log, secrets masked. Asks for the scope admin."),
+)
 #: A name may hold slashes; written as `%2F` they are one segment.
 NAME: Final = {"name": "name", "in": "path", "required": True, "schema": reference("ModelName")}
+
+LOG_LINES: Final = {
+    "name": "lines",
+    "in": "query",
+    "description": "As many at most.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": LINES_MOST, "default": LINES},
+}
 
 
 def paths() -> dict[str, Any]:
@@ -40,12 +59,10 @@ def paths() -> dict[str, Any]:
     }
     for wish, text in WISHES.items():
         made[f"/api/v1/models/{{name}}/{wish}"] = {"post": {**_wish(wish, text), "parameters": [NAME]}}
-    made["/api/v1/models/{name}/advice"] = {
-        "get": {
-            **_read("/api/v1/models/advice", "Advice", "Why it is loaded or not, and what would help."),
-            "parameters": [NAME],
-        }
-    }
+    for tail, schema, text in OF_MODEL:
+        read = _read(f"/api/v1/models{tail}", schema, text)
+        made[f"/api/v1/models/{{name}}{tail}"] = {"get": read | {"parameters": [NAME]}}
+    made["/api/v1/models/{name}/log"]["get"]["parameters"] = [NAME, LOG_LINES]
     made["/api/v1/resume"] = {"post": _wish("resume", "Leave safe mode: load every model again.")}
     made["/api/v1/stop"] = {
         "post": _wish(

@@ -44,6 +44,10 @@ DOCUMENTS: Final = {
     "Events": schemas.events_schema,
     "RequestList": schemas.requests_schema,
     "History": schemas.history_schema,
+    "Timeline": schemas.timeline_schema,
+    "ModelPage": schemas.model_schema,
+    "ModelLog": schemas.log_schema,
+    "Whoami": schemas.whoami_schema,
 }
 
 

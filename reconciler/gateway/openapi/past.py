@@ -10,6 +10,11 @@ _STREAM: Final = (
     "With `Accept: text/event-stream` each one as it comes, its fields in `data`, its id in `id`: the newest `limit`"
     " (or those after `Last-Event-ID` or `after`) first, a comment every 15 s, an end in good order with the loop."
 )
+_LIVE: Final = (
+    "Status, plan and events as they come, as server-sent events: `status` and `plan` at once, then when something but"
+    " ages has changed (at most once a second each, at least every 5 s); `event` with its id, from now on or after"
+    " `Last-Event-ID` or `after`; a comment every 15 s; `end` with the loop."
+)
 
 
 def paths() -> dict[str, Any]:
@@ -34,11 +39,26 @@ def paths() -> dict[str, Any]:
     history = _operation(
         "get_history", "What became of each model; of the last 7 days by default.", "History"
     )
+    timeline = _operation(
+        "get_timeline", "How the memory was, and what was done; of the last hour by default.", "Timeline"
+    )
     return {
+        "/api/v1/timeline": {"get": timeline | {"parameters": [since]}},
+        "/api/v1/stream": {"get": _stream() | {"parameters": [paged[0], seen]}},
         "/api/v1/events": {"get": events | {"parameters": paged}},
         "/api/v1/requests": {"get": requests | {"parameters": [*_page(1000, REQUESTS_MOST), model, since]}},
         "/api/v1/history": {"get": history | {"parameters": [model, since]}},
     }
+
+
+def _stream() -> dict[str, Any]:
+    """Return the live stream; its data are the documents of other paths."""
+    found = _operation("get_stream", _LIVE, "Status")
+    kind = {"enum": ["status", "plan", "event", "end"]}
+    fields = {"event": kind, "data": {"type": "string", "description": "JSON."}, "id": {"type": "string"}}
+    schema = {"type": "object", "properties": fields, "required": ["event", "data"]}
+    found["responses"]["200"]["content"] = {"text/event-stream": {"schema": schema}}
+    return found
 
 
 def _page(default: int, most: int) -> list[dict[str, Any]]:
