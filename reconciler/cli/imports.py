@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -46,6 +46,7 @@ def add_import(app: "App", sort_key: int) -> None:
         group_parameters=Group("Options"),
     )
     group.command(llama_swap, name="llama-swap", sort_key=0, help_epilogue="")
+    group.command(ollama, sort_key=1, help_epilogue="")
     app.command(group)
 
 
@@ -74,6 +75,41 @@ def llama_swap(
     target = _target(out, force=force)
     made = convert(read_regular(file, FILE_LIMIT + 1), os.fspath(file), file.absolute().parent, os.environ)
     return _finish(made, os.fspath(file), target, force=force, json=json)
+
+
+def ollama(
+    folder: Annotated[
+        Path | None,
+        Parameter(help="Ollama's models [default: $OLLAMA_MODELS, ~/.ollama/models, /usr/share/ollama/...]."),
+    ] = None,
+    /,
+    *,
+    engine: Annotated[
+        Literal["llama.cpp", "ollama"],
+        Parameter(help="Who serves them: llama.cpp, from the files; or a server of Ollama's for each."),
+    ] = "llama.cpp",
+    out: Out = None,
+    force: Force = False,
+    json: Json = False,
+) -> int:
+    """Make a manifest of the models that Ollama has downloaded.
+
+    The files stay where they are, and Ollama can go on using them. Names and tags are the models' names; context and
+    parameters come from their Modelfiles. What has no counterpart is reported, and so is what is not whole, runs in
+    Ollama's cloud, or is in another format. Nothing is started or downloaded.
+
+    Exit codes: 0 all was carried over; 2 something was not, or is left to do; 1 there can be no manifest.
+    """
+    from reconciler.initial import places
+    from reconciler.migrate.ollama.convert import convert
+
+    where = folder or places.ollama(Path.home(), os.environ)
+    if where is None:
+        raise CliError("Ollama's models were not found: name their folder, as OLLAMA_MODELS does")
+    target = _target(out, force=force)
+    return _finish(
+        convert(where.absolute(), os.environ, engine), os.fspath(where), target, force=force, json=json
+    )
 
 
 def _target(out: Path | None, *, force: bool) -> Path | None:

@@ -11,7 +11,8 @@ from reconciler.memory.gguf import WeightsError
 
 _MANIFESTS: Final = "manifests"
 _REGISTRY, _LIBRARY = "registry.ollama.ai", "library"
-_KIND: Final = "application/vnd.ollama.image."
+#: Begins the media types of a model's files.
+KIND: Final = "application/vnd.ollama.image."
 _DIGEST: Final = re.compile(r"sha256:([0-9a-f]{64})")
 #: Bytes of a manifest, and of the parameters in a model, at most.
 _LONGEST: Final = 1 << 20
@@ -64,33 +65,47 @@ def read(weights: str) -> Stored:
     where = place(weights)
     if where is None:
         raise WeightsError(f"{weights} is not a model's file in Ollama's folder of manifests")
-    layers = _layers(Path(weights), where)
-    models = _blobs(where, layers, "model")
-    parameters = _blobs(where, layers, "params")
+    listed = layers(Path(weights), where)
+    models = blobs(where, listed, "model")
+    parameters = blobs(where, listed, "params")
     return Stored(
         models[0] if models else None,
-        _blobs(where, layers, "projector"),
-        _blobs(where, layers, "adapter"),
+        blobs(where, listed, "projector"),
+        blobs(where, listed, "adapter"),
         _parameters(parameters[0]) if parameters else None,
     )
 
 
-def _layers(path: Path, where: Place) -> list[Any]:
+def layers(path: Path, where: Place) -> list[Any]:
+    """Return what a manifest lists, as it is written. Blocks. Raises `WeightsError`."""
+    return _manifest(path, where)[1]
+
+
+def config(path: Path, where: Place) -> Mapping[str, object]:
+    """Return what a manifest says of the model as a whole; nothing if that file is not there. Blocks."""
+    described = _manifest(path, where)[0].get("config")
+    digest = _DIGEST.fullmatch(str(described.get("digest"))) if isinstance(described, dict) else None
+    file = where.folder / "blobs" / f"sha256-{digest[1]}" if digest else None
+    content = read_json(file) if file is not None and file.is_file() else {}
+    return content if isinstance(content, dict) else {}
+
+
+def _manifest(path: Path, where: Place) -> tuple[dict[str, Any], list[Any]]:
     if not path.is_file():
         command = f"OLLAMA_MODELS={where.folder} ollama pull {where.tag}"
         raise WeightsError(f"there is no {where.tag} in {where.folder}: {command}")
-    content = _json(path)
-    layers = content.get("layers") if isinstance(content, dict) else None
-    if not isinstance(layers, list):
+    content = read_json(path)
+    listed = content.get("layers") if isinstance(content, dict) else None
+    if not isinstance(listed, list):
         raise WeightsError(f"{path} is no manifest of Ollama")
-    return layers
+    return content, listed
 
 
-def _blobs(where: Place, layers: list[Any], kind: str) -> tuple[Path, ...]:
-    """Return the files of one kind, all of which must be there."""
+def blobs(where: Place, listed: list[Any], kind: str) -> tuple[Path, ...]:
+    """Return the files of one kind, all of which must be there. Raises `WeightsError`."""
     found = []
-    for layer in layers:
-        if not isinstance(layer, dict) or layer.get("mediaType") != _KIND + kind:
+    for layer in listed:
+        if not isinstance(layer, dict) or layer.get("mediaType") != KIND + kind:
             continue
         digest = _DIGEST.fullmatch(str(layer.get("digest")))
         if digest is None:
@@ -103,11 +118,12 @@ def _blobs(where: Place, layers: list[Any], kind: str) -> tuple[Path, ...]:
 
 
 def _parameters(path: Path) -> Mapping[str, object]:
-    content = _json(path)
+    content = read_json(path)
     return content if isinstance(content, dict) else {}
 
 
-def _json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """Return what a file of Ollama's says. Blocks. Raises `WeightsError`."""
     try:
         with path.open("rb") as file:
             data = file.read(_LONGEST + 1)

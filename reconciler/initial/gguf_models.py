@@ -51,7 +51,7 @@ def look(folder: Path, names: Sequence[str]) -> Iterator[Model | LeftOut]:
         except WeightsError as error:
             yield LeftOut(path, about(path, str(error)))
             continue
-        found = _judged(path, weights)
+        found = judged(path, weights)
         if isinstance(found, Projector):
             projectors.append(found)
         elif isinstance(found, LeftOut):
@@ -75,7 +75,8 @@ def _wholes(folder: Path, names: Sequence[str]) -> Iterator[Path]:
         yield folder / name
 
 
-def _judged(path: Path, weights: Weights) -> Model | Projector | LeftOut:
+def judged(path: Path, weights: Weights) -> Model | Projector | LeftOut:
+    """Return what a file is, by its header."""
     header = weights.header
     arch, kind = header.keys.get("general.architecture"), header.keys.get("general.type")
     if arch == "clip" or kind == "mmproj":

@@ -10,8 +10,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from reconciler.manifest.document import API_VERSION
 
-#: Columns after which a list is broken into lines.
-WIDTH: Final = 110
+#: Columns after which a line may be broken: a long path stays in one.
+WIDTH: Final = 4096
 #: A list of more words than this, or a longer one, is written one word a line.
 _IN_ONE_LINE: Final = 90
 #: The order in which a model's keys are written: what it is, who keeps memory, what it takes, the rest.

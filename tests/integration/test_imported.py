@@ -1,10 +1,11 @@
-"""A configuration of llama-swap is imported and run: old names and aliases, swaps for want of room, a pin."""
+"""What was imported is run: llama-swap's names, swaps for want of room, a pin; Ollama's files where they lie."""
 
 from pathlib import Path
 
 import pytest
 
 from manager import Manager
+from ollama_folder import TEMPLATE, library, put, settings
 from reconciler.cli import main
 from support import FAKE
 from tiny_gguf import write_llama
@@ -66,3 +67,34 @@ def test_an_imported_configuration_serves_and_swaps_as_before(
         at = steps.index(f"load {new}", steps.index(f"loaded {old}"))
         assert steps[at - 2 : at] == [f"evict {old}", f"evicted {old}"]
     assert manager.processes("beta") == []
+
+
+@pytest.mark.engine
+def test_ollamas_models_are_served_from_where_they_lie(
+    manager: Manager, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("xllamacpp")
+    models = tmp_path / "ollama"
+    weights = write_llama(tmp_path / "tiny.gguf").read_bytes()
+    put(
+        models,
+        library("llama3", "8b"),
+        model=weights,
+        template=TEMPLATE,
+        params=settings(num_ctx=512, temperature=0),
+    )
+    put(
+        models,
+        library("llama3", "latest"),
+        model=weights,
+        template=TEMPLATE,
+        params=settings(num_ctx=512, temperature=0),
+    )
+    assert main(["import", "ollama", str(models), "--out", str(manager.file)]) == 0
+    assert "1 model in" in capsys.readouterr().err
+    manager.start()
+    for name in ("llama3", "llama3:8b", "llama3:latest"):
+        answer = manager.ask(name)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["usage"]["completion_tokens"] >= 1
+    assert manager.steps() == ["load llama3:8b", "loaded llama3:8b"]

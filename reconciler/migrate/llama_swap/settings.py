@@ -224,7 +224,9 @@ def _described(job: Job) -> None:
         compat.dead(frozenset({"ignoreWebsockets"}))
         if compat.switch("ignoreWebsockets", False):
             compat.say(
-                Kind.DIFFERS, "ignoreWebsockets", "an idle WebSocket never keeps a model from giving way here"
+                Kind.DIFFERS,
+                "ignoreWebsockets",
+                "a WebSocket keeps a model from giving way here until 60 s after its last message",
             )
     if (
         job.section.has("sendLoadingState")
