@@ -39,6 +39,8 @@ class LoopClient:
     """The control API of one loop."""
 
     url: str
+    #: Seconds one answer may take.
+    timeout: float = TIMEOUT
 
     def status(self) -> dict[str, Any]:
         """Return the status document. Raises NotRunningError, RefusedError."""
@@ -95,7 +97,7 @@ class LoopClient:
         if data is not None:
             headers["Content-Type"] = "application/json"
         connection = http.client.HTTPConnection(
-            place.hostname or "127.0.0.1", place.port or 80, timeout=TIMEOUT
+            place.hostname or "127.0.0.1", place.port or 80, timeout=self.timeout
         )
         try:
             connection.request(method, path, data, headers=headers)

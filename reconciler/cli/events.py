@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 from reconciler.cli import options
+from reconciler.cli.completing import models
 from reconciler.cli.output import UsageError, colour, note, say, say_json
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ MOST: Final = 20_000
 def events(
     *,
     model: Annotated[
-        str | None, Parameter(name=["--model", "-m"], metavar="MODEL", help="Only those of this model.")
+        str | None,
+        Parameter(
+            completer=models, name=["--model", "-m"], metavar="MODEL", help="Only those of this model."
+        ),
     ] = None,
     kind: Annotated[
         str | None,

@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from reconciler.cli import options
+from reconciler.cli.completing import models
 from reconciler.cli.output import colour, say, say_json
 
 
@@ -13,6 +14,7 @@ def explain(
         str,
         Parameter(
             name="MODEL",
+            completer=models,
             help="Name or alias of a model; or a word that reconcile said (MakeRoom, never_fits, unknown-key), or a"
             " key of the manifest (models.NAME.queue).",
         ),

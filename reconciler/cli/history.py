@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 
 from reconciler.cli import options
+from reconciler.cli.completing import models
 from reconciler.cli.output import UsageError, colour, note, say, say_json
 
 #: Seconds it reaches back.
@@ -19,7 +20,9 @@ EVER: Final = 100 * 365 * 86400.0
 def history(
     model: Annotated[
         str | None,
-        Parameter(help="Name of a model, or an alias while a loop runs [default: all in a table]."),
+        Parameter(
+            completer=models, help="Name of a model, or an alias while a loop runs [default: all in a table]."
+        ),
     ] = None,
     /,
     *,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from reconciler.cli.completing import models
 from reconciler.cli.output import UsageError
 
 StateDir = Annotated[
@@ -16,7 +17,7 @@ StateDir = Annotated[
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print JSON.")]
-Model = Annotated[str, Parameter(help="Name or alias of a model.")]
+Model = Annotated[str, Parameter(help="Name or alias of a model.", completer=models)]
 Rev = Annotated[
     str | None,
     Parameter(

@@ -35,6 +35,7 @@ VERBS: Final = (
     "release",
     "stop",
     "service",
+    "completion",
     "import",
 )
 

@@ -29,6 +29,7 @@ def schema(
             "model",
             "log",
             "whoami",
+            "version",
         ],
         Parameter(help="Which document it describes."),
     ] = "manifest",

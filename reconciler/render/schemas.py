@@ -25,6 +25,7 @@ from reconciler.render.service_shapes import ServiceDocument
 from reconciler.render.shapes import FORMAT_VERSION, Document, PlanDocument, StatusDocument
 from reconciler.render.simulate_shapes import SimulateDocument
 from reconciler.render.timeline_shapes import TimelineDocument
+from reconciler.render.version_shapes import VersionDocument
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 ID_BASE: Final = "urn:reconciler:schemas"
@@ -126,6 +127,11 @@ def whoami_schema() -> dict[str, Any]:
     return _schema(WhoamiDocument, "whoami.v1.json", "What an API key of reconcile allows")
 
 
+def version_schema() -> dict[str, Any]:
+    """Return the schema of the document that `reconcile --version --json` prints."""
+    return _schema(VersionDocument, "version.v1.json", "What this program is, and what it runs on")
+
+
 #: What `reconcile schema` prints, besides the manifest's, and what lies in `schemas/`.
 SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "plan": plan_schema,
@@ -146,6 +152,7 @@ SCHEMAS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "model": model_schema,
     "log": log_schema,
     "whoami": whoami_schema,
+    "version": version_schema,
 }
 
 

@@ -148,7 +148,7 @@ def prove(settings: Settings, seen: Mapping[str, str]) -> None:
         )
     except OSError as error:
         raise ServiceError(f"the program that would be recorded does not start: {error}") from error
-    if said.out.strip() != __version__:
+    if __version__ not in said.out.split()[:2]:
         raise ServiceError(
             f"{settings.program[0]} does not run reconcile from another folder ({said.complaint}): install it there"
             " (pip install .)"
