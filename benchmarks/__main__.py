@@ -15,6 +15,7 @@ NAMES: Final = (
     "gateway",
     "estimates",
     "account",
+    "metrics",
     "alternation",
     "gates",
     "worker",

@@ -148,15 +148,17 @@ class Counts:
         """Count requests that are over. One that left the queue without having been served has a wait, too."""
         for one in requests:
             counts = self.of(one.model)
-            counts.requests[REFUSED_CLASS if one.outcome.startswith(REFUSED) else one.outcome] += 1
+            outcome = one.outcome if one.outcome in counts.requests else REFUSED_CLASS  # refused:CODE
+            counts.requests[outcome] += 1
             counts.waits.add(one.waited)
             if one.cold > 0:
                 counts.cold_waits.add(one.cold)
             if (seconds := one.seconds) > 0:
                 counts.served.add(seconds)
             if one.tokens is not None:
-                for kind, tokens in zip((PROMPT, OUTPUT), one.tokens, strict=True):
-                    counts.tokens[kind] += tokens or 0
+                prompt, output = one.tokens
+                counts.tokens[PROMPT] += prompt or 0
+                counts.tokens[OUTPUT] += output or 0
 
     def loaded(self, model: str, seconds: float) -> None:
         """Count a load that ended with a model that answers, after so many seconds."""

@@ -17,9 +17,9 @@ class Histogram:
 
     def add(self, value: float) -> None:
         """Count one value; what is below zero, by clocks that were read in two places, counts as zero."""
-        value = max(0.0, value)
         self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
+        if value > 0.0:
+            self.sum += value
 
     def merge(self, other: Self) -> None:
         """Count everything that `other` counted, too. It has the same bounds."""
