@@ -1,7 +1,7 @@
 """Samples as text: Prometheus' format 0.0.4, and OpenMetrics 1.0.0 for who asks for it.
 
-Written here for its speed: a hundred models have more than ten thousand samples, for which `prometheus_client` takes five
-to ten times as long; here the labels of a model are made into text once. The tests read it with that library's parsers.
+Written here for its speed: a hundred models have more than ten thousand samples, for which `prometheus_client` takes
+five to ten times as long; here the labels of a model are made into text once. The tests read it with that library.
 """
 
 import math
