@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import anyio
 
+from reconciler.awake import move_on_after
 from reconciler.excerpt import excerpt
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.shared import Shared
@@ -68,7 +69,7 @@ async def ask(
         async with shared.book.lease(model, priority=priority, owner=OWNER, seen=seen) as lease:
             lease.cut.on_set(scope.cancel)
             body = json.dumps(document | {"model": lease.endpoint.upstream_model or model}).encode()
-            with anyio.move_on_after(limits.request) as time:
+            with move_on_after(limits.request) as time:
                 answer = await _exchange(shared, lease, body, limits, scope.cancel)
             if time.cancelled_caught:
                 raise ApiError("upstream_timeout", f"it did not finish within {limits.request:g} s")

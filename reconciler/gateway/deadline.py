@@ -1,7 +1,8 @@
 """A limit on many waits, one after the other, for the price of one timer: most are over long before it is due."""
 
-import asyncio
 from collections.abc import Callable
+
+from reconciler.awake import Awake, Timer
 
 
 class Deadline:
@@ -10,24 +11,24 @@ class Deadline:
     `close` it with what it watches: a timer in the event loop keeps everything it refers to in memory.
     """
 
-    __slots__ = ("_due", "_late", "_loop", "_timer")
+    __slots__ = ("_awake", "_due", "_late", "_timer")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, awake: Awake) -> None:
+        self._awake = awake
         self._due = 0.0
         self._late: Callable[[], None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     def set(self, seconds: float, late: Callable[[], None]) -> None:
         """Call `late` in so many seconds, and nothing that was set before."""
-        self._due = due = self._loop.time() + seconds
+        self._due = due = self._awake.time() + seconds
         self._late = late
         timer = self._timer
         if timer is None:
-            self._timer = self._loop.call_later(seconds, self._look)
+            self._timer = self._awake.call_later(seconds, self._look)
         elif timer.when() > due:
             timer.cancel()
-            self._timer = self._loop.call_later(seconds, self._look)
+            self._timer = self._awake.call_later(seconds, self._look)
 
     def lift(self) -> None:
         """Call nothing."""
@@ -44,9 +45,9 @@ class Deadline:
         self._timer = None
         if self._late is None:
             return
-        left = self._due - self._loop.time()
+        left = self._due - self._awake.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._awake.call_later(left, self._look)
             return
         late, self._late = self._late, None
         late()

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from reconciler.awake import move_on_after
 from reconciler.board import Board, Snapshot
 from reconciler.gateway.access.guard import started
 from reconciler.gateway.errors import ApiError
@@ -79,7 +80,7 @@ class Holds:
         limits = snapshot.applied.limits.get(hold.model, RequestLimits())
         here = False
         try:
-            with anyio.move_on_after(limits.queue.timeout):
+            with move_on_after(limits.queue.timeout):
                 here = await self._settled(request, hold)
             now = self._now(hold)
             if here and now.granted is not None and not now.ended:

@@ -1,8 +1,8 @@
 """Ends one step of work that takes too long."""
 
-import asyncio
 from types import TracebackType
 
+from reconciler.awake import Timer, awake
 from reconciler.gateway.interrupt import Interrupt
 
 
@@ -14,7 +14,7 @@ class Stall:
     def __init__(self, seconds: float) -> None:
         self._interrupt = Interrupt()
         self._seconds = seconds
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     @property
     def happened(self) -> bool:
@@ -23,7 +23,7 @@ class Stall:
 
     def __enter__(self) -> "Stall":
         self._interrupt.__enter__()
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._interrupt.end)
+        self._timer = awake().call_later(self._seconds, self._interrupt.end)
         return self
 
     def __exit__(

@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 from starlette.types import Scope
 
+from reconciler.awake import Timer, awake
 from reconciler.board import Snapshot
 from reconciler.gateway.access.guard import KEY
 from reconciler.gateway.body.bodies import ClientGoneError
@@ -60,7 +61,7 @@ class Stop(Interrupt):
     def __init__(self) -> None:
         super().__init__()
         self.reason: Ending | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     def __call__(self, reason: Ending) -> None:
         self.reason = self.reason or reason
@@ -69,7 +70,7 @@ class Stop(Interrupt):
     def within(self, seconds: float) -> None:
         """End the work when so many seconds are over, and at no other time."""
         self.over()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self, Ending.LATE)
+        self._timer = awake().call_later(seconds, self, Ending.LATE)
 
     def over(self) -> None:
         """Note that there is nothing left to end."""
@@ -94,7 +95,7 @@ class Task:
     _exchange: Exchange | None = None
     #: The lease it holds, or held last: it tells why it was cut, and whether the process has ended that it led to.
     _lease: Lease | None = None
-    #: When the request is not tried any more at engines that are not there, by the clock of the event loop.
+    #: When the request is not tried any more at engines that are not there, in time awake.
     _give_up: float | None = None
 
     def __init__(self, shared: Shared, scope: Scope, reply: Reply) -> None:
@@ -205,7 +206,7 @@ class Task:
         time of a request in the queue is over.
         """
         self.stop.over()
-        now = asyncio.get_running_loop().time()
+        now = awake().time()
         self._give_up = self._give_up or now + self.limits.queue.timeout
         if now >= self._give_up:
             raise error

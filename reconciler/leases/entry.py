@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from types import TracebackType
 
-import anyio
-
+from reconciler.awake import move_on_after
 from reconciler.leases.lease import Lease
 from reconciler.leases.page import Page, Ticket
 from reconciler.leases.record import REFUSED
@@ -70,7 +69,7 @@ class Entry:
         try:
             if self._seen is not None:
                 self._seen(ticket)
-            with anyio.move_on_after(limits.timeout):
+            with move_on_after(limits.timeout):
                 await ticket.settled.wait()
         except BaseException:  # the client left: give back whatever it has by now
             if ticket.lease is not None:

@@ -6,14 +6,10 @@ The clock goes on meanwhile, so that on waking every deadline seems to have pass
 import asyncio
 from collections.abc import Callable
 from math import inf
-from typing import Final
 
 import anyio
 
-#: Seconds between two looks at the clock.
-PACE: Final = 0.25
-#: A look that comes so many seconds late is no matter of a busy machine.
-STANDSTILL: Final = 2.0
+from reconciler.awake import PACE, STANDSTILL
 
 
 class Deadline:

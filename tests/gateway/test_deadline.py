@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from reconciler.awake import PACE, Awake
 from reconciler.gateway.deadline import Deadline
 
 
@@ -44,14 +45,22 @@ class Clock:
 
     @property
     def timers(self) -> list[float]:
-        """When each timer is due that was not cancelled."""
-        return sorted(timer.due for timer in self._timers if not timer.cancelled)
+        """When each timer is due that was not cancelled, but for the looks at the clock."""
+        shown = [
+            timer for timer in self._timers if not isinstance(getattr(timer.call, "__self__", None), Awake)
+        ]
+        return sorted(timer.due for timer in shown if not timer.cancelled)
 
     def go(self, to: float) -> None:
-        """Let time pass and run what is due."""
-        self.now = to
-        for timer in list(self._timers):
-            if timer.due <= to and not timer.cancelled:
+        """Let time pass, and run what is due when it is."""
+        while self.now < to:
+            self.stand_still(min(to - self.now, PACE))
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass, and only then run what is due."""
+        self.now += seconds
+        for timer in sorted(self._timers, key=lambda timer: timer.due):
+            if timer.due <= self.now and not timer.cancelled:
                 timer.cancelled = True
                 timer.call()
 
@@ -64,14 +73,14 @@ def clock() -> Clock:
 
 def deadline_on(clock: Clock) -> Deadline:
     """Return a deadline of that clock."""
-    return Deadline(cast("asyncio.AbstractEventLoop", clock))
+    return Deadline(Awake(cast("asyncio.AbstractEventLoop", clock)))
 
 
 def test_it_calls_what_was_set_last_and_once(clock: Clock) -> None:
     called: list[str] = []
     deadline = deadline_on(clock)
     deadline.set(10, lambda: called.append("first"))
-    clock.now = 5
+    clock.go(5)
     deadline.set(10, lambda: called.append("second"))
     assert clock.timers == [10]  # the one that runs is used again
     clock.go(10)
@@ -107,3 +116,41 @@ def test_closed_it_leaves_nothing_behind(clock: Clock) -> None:
     deadline.set(1, lambda: None)
     deadline.close()
     assert clock.timers == []
+
+
+@pytest.mark.parametrize("before", [0.1, 0.3, 5.0, 9.9])
+def test_what_the_program_stood_still_is_no_time(clock: Clock, before: float) -> None:
+    called: list[float] = []
+    deadline = deadline_on(clock)
+    deadline.set(10, lambda: called.append(clock.now))
+    clock.go(before)
+    clock.stand_still(60)
+    assert called == []
+    deadline.set(10, lambda: called.append(clock.now))
+    clock.go(clock.now + 1)
+    clock.stand_still(30)
+    assert called == []
+    clock.go(clock.now + 8.5)
+    assert called == []
+    clock.go(clock.now + 1.5)
+    assert called == [pytest.approx(before + 60 + 30 + 10, abs=2 * PACE)]
+
+
+def test_a_busy_machine_is_no_standstill(clock: Clock) -> None:
+    called: list[float] = []
+    deadline_on(clock).set(2, lambda: called.append(clock.now))
+    clock.stand_still(1.9)
+    clock.stand_still(0.5)
+    assert called == [2.4]
+
+
+def test_with_nothing_timed_the_clock_is_not_looked_at(clock: Clock) -> None:
+    deadline = deadline_on(clock)
+    deadline.set(1, lambda: None)
+    clock.go(3)
+    assert [timer for timer in clock._timers if not timer.cancelled] == []
+    clock.stand_still(60)
+    called: list[float] = []
+    deadline.set(1, lambda: called.append(clock.now))
+    clock.go(clock.now + 1.1)
+    assert called, "what was stood still before is no matter of a new one"

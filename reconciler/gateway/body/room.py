@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio
 
+from reconciler.awake import move_on_after
 from reconciler.gateway.errors import ApiError
 
 #: Bytes from which a body is large. Smaller ones are always read.
@@ -97,7 +98,7 @@ class Share:
             room.grant()
             if self.wanted:
                 self._granted = anyio.Event()
-                with anyio.move_on_after(room.seconds):
+                with move_on_after(room.seconds):
                     await self._granted.wait()
             if self.wanted:
                 text = f"other requests hold {room.used} of {self.total} bytes for bodies of {LARGE}"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import anyio
 
+from reconciler.awake import move_on_after
 from reconciler.gateway.context import estimate
 from reconciler.gateway.context.text import item_extent, item_pieces
 from reconciler.gateway.context.turns import Talk
@@ -111,10 +112,10 @@ class Summaries:
     async def _make(self, wish: Wish, ask: Ask, shown_tokens: int) -> str:
         document = request_for(wish, shown_tokens)
         try:
-            with anyio.fail_after(self._seconds):
+            with move_on_after(self._seconds) as time:
                 text = await ask(wish.summarizer, document)
-        except TimeoutError:
-            return f"{wish.summarizer} took longer than {self._seconds:g} s"
+            if time.cancelled_caught:
+                return f"{wish.summarizer} took longer than {self._seconds:g} s"
         except (ApiError, LeaseRefused, OSError) as error:
             return f"{wish.summarizer} failed ({_short(error)})"
         text = bounded(_THOUGHTS.sub("", text).strip(), wish.tokens * _CHARACTERS)

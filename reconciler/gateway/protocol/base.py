@@ -12,6 +12,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
+from reconciler.awake import awake
 from reconciler.gateway.access.hosts import AUTHORITY, authority_of
 from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.protocol.config import GatewayConfig
@@ -59,7 +60,8 @@ class HttpProtocol(asyncio.Protocol):
         #: A part of a body came since this was last looked at.
         self._body_came = False
         #: How long the connection may be idle.
-        self._idle = Deadline(self.loop)
+        self.awake = awake(self.loop)
+        self._idle = Deadline(self.awake)
 
     # --- the connection ---
 

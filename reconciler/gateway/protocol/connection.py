@@ -203,16 +203,16 @@ class GatewayProtocol(EndingProtocol):
                 self._body_came
             ):  # sizes of chunks, their extensions and trailers do not count: they may have no end
                 self._body_came = False
-                self._last_byte = self.loop.time()
+                self._last_byte = self.awake.time()
             if self._read_timer is None and not self._deaf:
-                self._read_timer = self.loop.call_later(self.limits.body_seconds, self._body_is_late)
+                self._read_timer = self.awake.call_later(self.limits.body_seconds, self._body_is_late)
             return
         answering = self.cycle is not None and not self.cycle.response_complete
         if answering and not self._in_head:
             if self._read_timer is not None:
                 self._cancel_read_timer()
         elif self._read_timer is None and not self._deaf and not self.transport.is_closing():
-            self._read_timer = self.loop.call_later(self.limits.head_seconds, self._head_is_late)
+            self._read_timer = self.awake.call_later(self.limits.head_seconds, self._head_is_late)
 
     def _head_is_late(self) -> None:
         self._read_timer = None
@@ -226,13 +226,13 @@ class GatewayProtocol(EndingProtocol):
         self._read_timer = None
         if not self._in_body or self._deaf:
             return
-        now = self.loop.time()
+        now = self.awake.time()
         held, self._held = self._held, self.flow.read_paused or self._is_to_ask()
         if held or self._held:
             self._last_byte = now  # it is we who do not want to read, or did not until a moment ago
         left = self._last_byte + self.limits.body_seconds - now
         if left > 0:
-            self._read_timer = self.loop.call_later(left, self._body_is_late)
+            self._read_timer = self.awake.call_later(left, self._body_is_late)
             return
         text = f"nothing of the body came for {self.limits.body_seconds:g} s"
         self._refuse(ApiError("request_timeout", text))

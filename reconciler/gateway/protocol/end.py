@@ -11,6 +11,7 @@ from typing import Any, Final
 import structlog
 from uvicorn.server import ServerState
 
+from reconciler.awake import Timer
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.protocol.base import HttpProtocol
 from reconciler.gateway.protocol.config import GatewayConfig, raw_error
@@ -73,8 +74,8 @@ class EndingProtocol(HttpProtocol):
         #: A body is arriving that belongs to the newest request.
         self._in_body = False
         self._unsent = 0
-        self._read_timer: asyncio.TimerHandle | None = None
-        self._write_timer: asyncio.TimerHandle | None = None
+        self._read_timer: Timer | None = None
+        self._write_timer: Timer | None = None
         self._end_timer: asyncio.TimerHandle | None = None
         self._presence_timer: asyncio.TimerHandle | None = None
 
@@ -186,7 +187,7 @@ class EndingProtocol(HttpProtocol):
     def _watch_writing(self) -> None:
         self._unsent = unsent_bytes(self.transport)
         if self._write_timer is None:
-            self._write_timer = self.loop.call_later(self.limits.write_seconds, self._look_at_writing)
+            self._write_timer = self.awake.call_later(self.limits.write_seconds, self._look_at_writing)
 
     def _look_at_writing(self) -> None:
         self._write_timer = None

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final, cast
 from urllib.parse import urlsplit
 
-import anyio
 import httptools
 
+from reconciler.awake import move_on_after
 from reconciler.gateway.errors import ApiError
 from reconciler.gateway.upstream.answer import check_framing
 from reconciler.gateway.upstream.pool import CONNECT_SECONDS, NOT_FORWARDED, Headers, UpstreamError, kept
@@ -161,7 +161,7 @@ async def shake_hands(
     side.transport.write(_head(endpoint, path, headers))
     answer: Answer | None = None
     try:
-        with anyio.move_on_after(first_byte):
+        with move_on_after(first_byte):
             answer = await asyncio.shield(side.answer)
     finally:
         if answer is None:
@@ -177,7 +177,7 @@ async def _connect(endpoint: Endpoint) -> EngineSide:
     host, port = parts.hostname or "", parts.port or 80
     loop = asyncio.get_running_loop()
     try:
-        with anyio.move_on_after(CONNECT_SECONDS):
+        with move_on_after(CONNECT_SECONDS):
             _, side = await loop.create_connection(EngineSide, host, port)
             return side
     except OSError as error:

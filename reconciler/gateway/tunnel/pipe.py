@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
+from reconciler.awake import Timer, awake
 from reconciler.gateway.protocol.end import last_words
 from reconciler.gateway.tunnel.engine import EngineSide
 from reconciler.gateway.tunnel.frames import GOING_AWAY, Frames, close_frame
@@ -81,9 +82,9 @@ class Pipe:
         self._engine = engine
         self._idle_seconds = idle_seconds
         self._frames, self._asked = Frames(), Frames()
-        self._loop = asyncio.get_running_loop()
-        self._last = self._loop.time()
-        self._timer: asyncio.TimerHandle | None = None
+        self._awake = awake()
+        self._last = self._awake.time()
+        self._timer: Timer | None = None
 
     def start(self, head: bytes, frames: bytes) -> None:
         """Answer the client's handshake with `head`, and let bytes flow; `frames` came with the engine's answer."""
@@ -147,17 +148,17 @@ class Pipe:
 
     def _moved(self) -> None:
         """Note that something was said. A lease that finds no place when it wakes tries again with the next."""
-        self._last = self._loop.time()
+        self._last = self._awake.time()
         if self.quiet and self.lease.speak():
             self.quiet = False
         if self._timer is None and not self.quiet:
-            self._timer = self._loop.call_later(self._idle_seconds, self._look)
+            self._timer = self._awake.call_later(self._idle_seconds, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        left = self._last + self._idle_seconds - self._loop.time()
+        left = self._last + self._idle_seconds - self._awake.time()
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._awake.call_later(left, self._look)
         else:
             self.quiet = True
             self.lease.hush()

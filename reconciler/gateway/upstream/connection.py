@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import anyio
 
+from reconciler.awake import awake
 from reconciler.gateway.deadline import Deadline
 from reconciler.gateway.upstream.answer import Incoming, UpstreamError
 from reconciler.gateway.upstream.headers import first
@@ -34,7 +35,7 @@ class Connection(asyncio.Protocol):
         #: Whether it was closed by us.
         self.aborted = False
         #: For whoever uses the connection: it is waited for one thing at a time.
-        self.deadline = Deadline(asyncio.get_running_loop())
+        self.deadline = Deadline(awake())
         self._lost = lost
         self._poll = select.poll()
         self._unsent = False

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-import anyio
-
+from reconciler.awake import move_on_after
 from reconciler.gateway.upstream.answer import Incoming, UnreachableError, UpstreamError
 from reconciler.gateway.upstream.connection import Connection
 from reconciler.gateway.upstream.exchange import Exchange
@@ -127,7 +126,7 @@ class UpstreamPool:
         self._drop_idle(endpoint.model)
         host, port, _ = address_of(endpoint.base_url)
         made, error = None, None
-        with anyio.move_on_after(CONNECT_SECONDS):
+        with move_on_after(CONNECT_SECONDS):
             made, error = await self._connect(endpoint.model, host, port)
         if made is None or made.closed:
             what = f"took no connection within {CONNECT_SECONDS:g} s" if error is None else _words(error)
