@@ -8,9 +8,9 @@ from itertools import groupby
 from math import inf
 from typing import Final
 
+from reconciler.core.blocking import Blocking
 from reconciler.core.cheapest import cheapest
 from reconciler.core.diff import Row, Table
-from reconciler.core.displacing import Displacing
 from reconciler.core.knapsack import most
 from reconciler.core.leaving import rests_until, unstartable
 from reconciler.core.pressure import Level
@@ -41,7 +41,7 @@ LEAST: Final = 0.01
 CAUTION: Final = 1.15
 
 
-class Advance(Displacing):
+class Advance(Blocking):
     """A room in which models may be loaded in advance."""
 
     def __init__(self, manifest: Manifest, world: World, table: Table, now: float) -> None:

@@ -95,6 +95,10 @@ class Room:
         #: models themselves: what they need changes with who holds a file.
         self.least_blocked: int | None = None
         self.blocked_sharing: list[Row] = []
+        #: All that are demanded and found no room.
+        self.out_of_room: list[Row] = []
+        #: Pinned models whose old process leaves before somebody else is loaded, and not right before their own load.
+        self.left_early: set[str] = set()
         #: Nothing is loaded while memory is short.
         self.held_up = False
 
@@ -194,6 +198,8 @@ class Room:
     def _replaced(self, row: Row) -> bool:
         """Whether a process of its own, of old settings or aged, has to leave before the model is loaded."""
         replaced = row.fitness is Fitness.DRIFTED or row.name in self.aged
+        if row.name in self.left_early:
+            return False
         return replaced and (row.name in self.victims or row.pinned)
 
     def _old(self, row: Row) -> Row | None:

@@ -6,26 +6,21 @@ name. With one order for both, performing the first step would reorder the rest 
 """
 
 from collections import deque
-from itertools import chain, islice
 from math import inf
 from typing import Final
 
 from reconciler.core.diff import Fitness, Row, Table
 from reconciler.core.leaving import rests_until, spared, unstartable
-from reconciler.core.patience import is_kept
 from reconciler.core.pressure import Level
 from reconciler.core.prewarm import Advance
-from reconciler.core.selection import Block, Coming, Selection, Stay
+from reconciler.core.selection import Block, Coming, Going, Selection
 from reconciler.core.shares import own
 from reconciler.core.types import Manifest, Policy, Reason, World
 from reconciler.core.value import load_seconds
-from reconciler.core.victims import bound, cover, leading
-from reconciler.core.words import size as size_text
+from reconciler.core.victims import cover, leading
 
 #: A request that waited so many seconds comes before all others of its priority, the oldest first.
 LONG: Final = 60.0
-#: Models named of those that take the room before a blocked one.
-BEHIND_SHOWN: Final = 3
 
 
 def select(manifest: Manifest, world: World, table: Table, now: float) -> Selection:
@@ -105,7 +100,8 @@ class _Selector(Advance):
         long, in order of arrival; then the one by which most are served for each second of loading.
         """
         demand = row.demand
-        draining = row.instance is not None and demand.in_use and row.name not in self.resting
+        gone = row.name in self.resting or row.name in self.left_early
+        draining = row.instance is not None and demand.in_use and not gone
         oldest = demand.oldest if demand.oldest is not None else inf
         rate = 0.0
         if self.policy is Policy.COST and demand.waiting:
@@ -172,58 +168,40 @@ class _Selector(Advance):
         if displaced is None:
             self._block_for_room(row, short + room, short)
         elif self._owed(row, room, displaced):
+            first = None if displaced else self._held_up_by(row)
+            if first is not None:
+                self._let_ahead(first, row)
+                return
             # What would be freed is owed to somebody more urgent, who was not allowed to free it: leave all as it is.
             self._block_for_room(row, short + room, short, Reason.OUTRANKED)
         else:
             self._load(row, displaced)
 
-    @property
-    def _anyone_blocked(self) -> bool:
-        return self.least_blocked is not None or bool(self.blocked_sharing)
+    def _let_ahead(self, first: Row, row: Row) -> None:
+        """Have the old process of `row` leave, then load `first`, which waits for that, and `row` anew, in their order.
 
-    def _owed(self, row: Row, room: int, displaced: list[Row]) -> bool:
-        """Return whether a more urgent model that is blocked would fit once those have left that leave for `row`."""
-        leaving = [*displaced, row] if self._replaced(row) else displaced
-        if self.least_blocked is not None:
-            return self.least_blocked <= room + sum(r.charge or 0 for r in leaving)
-        if not self.blocked_sharing:
-            return False
-        room += sum(r.own_charge + self.staying.drop(r.held_files) for r in leaving)
-        owed = any(self._lack(r, room, self.staying) <= 0 for r in self.blocked_sharing)
-        for other in leaving:
-            self.staying.hold(other.held_files)
-        return owed
+        Whoever found no room so far has another turn: `row` has become smaller.
+        """
+        blocked = [r for r in self.out_of_room if r is not first]
+        for other in self.out_of_room:
+            del self.out.blocked[other.name]
+        self.out_of_room, self.blocked_sharing, self.least_blocked = [], [], None
+        going = self._take(row, Reason.DRIFTED)
+        self.left_early.add(row.name)
+        one, another = sorted((first, row), key=self._urgency)
+        self._load(one, [], ahead=going)
+        self._claim_again([another, *blocked, *self._lacking_room()])
 
-    def _block_for_room(self, row: Row, needs_room: int, short: int, reason: Reason | None = None) -> None:
-        held: tuple[str, ...] = ()
-        stay: Stay | None = None
-        if reason is None:
-            if self._could_free(row, bound(row), short):
-                stay = self._stay(row, short)
-                reason = (
-                    Reason.VICTIMS_KEPT if stay is not None and is_kept(stay, row) else Reason.VICTIMS_BUSY
-                )
-                held = () if stay is not None else self._in_the_way(row, short)
-            elif self._could_free(row, inf, short):
-                reason = Reason.OUTRANKED
-            else:
-                reason = Reason.INSUFFICIENT_MEMORY
-        block = Block(reason, max(short, 0), held, stay)
-        if reason is Reason.INSUFFICIENT_MEMORY:
-            coming = (c.row.name for c in self.out.coming)
-            block.behind = tuple(islice(chain(self.loading, coming), BEHIND_SHOWN))
-            block.further = len(self.loading) + len(self.out.coming) - len(block.behind)
-            block.enough = short <= self.out.reserved + self.coming_bytes
-        self.out.blocked[row.name] = block
-        if (mine := self.sleepers.keep(row)) is not None and self.victims.pop(row.name, None) is not None:
-            self._forget_bytes(mine)  # who comes after it does not take what it has of its own
-        if self.sharing:
-            self.blocked_sharing.append(row)
-        elif self.least_blocked is None or needs_room < self.least_blocked:
-            self.least_blocked = needs_room
-
-    def _load(self, row: Row, displaced: list[Row], kept: int = 0, reason: Reason | None = None) -> None:
-        before = []
+    def _load(
+        self,
+        row: Row,
+        displaced: list[Row],
+        kept: int = 0,
+        reason: Reason | None = None,
+        ahead: Going | None = None,
+    ) -> None:
+        """Load a model, after those that leave for it; `ahead` is one that leaves before, and for itself."""
+        before = [] if ahead is None else [ahead]
         while self.removals and self._lack(row, (self.free or 0) - kept, self.here) > 0:
             before.append(self._remove_next())
         why = Reason.LESS_LIKELY if reason is Reason.PREWARM else Reason.MAKE_ROOM
@@ -279,12 +257,6 @@ class _Selector(Advance):
                 short = self.pinned.short(row)
                 if short > 0:
                     self.out.hopeless[row.name] = Block(Reason.NEVER_FITS, short)
-
-    def _holders(self) -> str:
-        """Name the three largest models that are not pinned and stay, with what a claimant would have to outrank."""
-        staying = [r for r in self.victims.values() if r.charge]
-        largest = sorted(staying, key=lambda r: (-(r.charge or 0), r.name))[:3]
-        return ", ".join(f"{r.name} ({size_text(r.charge)}, priority {r.spec.priority})" for r in largest)
 
 
 def _load_reason(row: Row) -> Reason:

@@ -24,6 +24,17 @@ def planned(wanted: Manifest, seen: World, now: float = NOW) -> str:
     return text(plan(wanted, seen, now))
 
 
+def performed(wanted: Manifest, seen: World) -> str:
+    """Return the plan, and require that each step makes the rest of it the next plan."""
+    made = first = plan(wanted, seen, NOW)
+    while made.steps:
+        seen = perform(made.steps[0], wanted, seen)
+        after = plan(wanted, seen, NOW)
+        assert [(type(s), s.model) for s in after.steps] == [(type(s), s.model) for s in made.steps[1:]]
+        made = after
+    return text(first)
+
+
 def expect(actual: str, wanted: str) -> None:
     assert actual == dedent(wanted).strip()
 
@@ -421,6 +432,46 @@ def test_what_a_less_urgent_model_would_free_is_owed_to_the_more_urgent_one() ->
     )
     seen = world(running("v", 900, idle=99), demands=[waiting("a"), waiting("b")])
     expect(planned(wanted, seen), "! a (Outranked)\n! b (Outranked)\n= v (Resident)")
+
+
+def test_a_pinned_model_that_waits_gets_the_room_that_another_gives_back_by_its_reload() -> None:
+    """`a` may not displace `b`, and to reload `b` first would leave its room to `a`: together they fit all the same."""
+    wanted = manifest(pinned("a", 600, priority=750), pinned("b", 300, digest="b-v2"))
+    seen = world(running("b", 700))
+    expect(
+        performed(wanted, seen),
+        """
+        - b frees 700 (Drifted) -> 1000
+        + a needs 600 (Pinned) -> 400
+        + b needs 300 (Pinned) -> 100
+        """,
+    )
+
+
+def test_one_that_grows_gets_the_room_that_another_pinned_one_gives_back() -> None:
+    """Memory is moved from `b`, which is in use, to `a`, in one edit; what waits for the rest gets that, too."""
+    wanted = manifest(
+        pinned("a", 600, priority=750, digest="a-v2"), pinned("b", 200, digest="b-v2"), model("c", 150)
+    )
+    demands = [Demand("b", active=1), waiting("c")]
+    seen = world(running("a", 300), running("b", 650, last_used=NOW), demands=demands)
+    expect(
+        performed(wanted, seen),
+        """
+        - b frees 650 (Drifted, drain) -> 700
+        - a frees 300 (Drifted) -> 1000
+        + a needs 600 (Pinned) -> 400
+        + b needs 200 (Pinned) -> 200
+        + c needs 150 (Demanded) -> 50
+        """,
+    )
+
+
+def test_a_reload_that_leaves_no_room_for_both_does_not_begin() -> None:
+    """Other programs hold what `a` lacks: were `b` to go for its reload, `a` would take its room for good."""
+    wanted = manifest(pinned("a", 600, priority=750), pinned("b", 350, digest="b-v2"))
+    seen = world(running("b", 700), available_mib=200, total_mib=1000)
+    expect(planned(wanted, seen), "! a (InsufficientMemory)\n! b (Outranked)")
 
 
 def test_a_load_in_progress_is_reserved_and_no_second_is_planned_for_it() -> None:
