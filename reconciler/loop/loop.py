@@ -272,7 +272,7 @@ class Loop:
         await self._ledger.load(self._clock())
         await self._safe_mode.start(self._clock())
         await self._history.start(self._clock())
-        self._outlook.prewarming.resume(self._history.resumed.prewarmed)
+        self._outlook.prewarming.resume(self._history.resumed.prewarms)
         for model in self._history.resumed.dismissed:
             self._book.dismiss(model)
         await self._desired.apply(self._applied)

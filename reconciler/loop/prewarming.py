@@ -36,9 +36,9 @@ class Prewarming:
         """How good it was so far."""
         return PrewarmFigures(tuple(c for _, c in sorted(self._counts.items())), self._waited_for)
 
-    def resume(self, begun: tuple[float, ...]) -> None:
-        """Count those that an earlier run began in the last hour; monotonic seconds, sorted."""
-        self.known = replace(self.known, begun=begun)
+    def resume(self, known: Prewarms) -> None:
+        """Go on from what an earlier run knew."""
+        self.known = known
 
     def begun(self, step: Step, now: float) -> None:
         """Note that a step was begun."""

@@ -149,14 +149,16 @@ class Store(Runs):
             ).fetchall()
         return tuple(EventRecord(*row) for row in rows)
 
-    def event_times(self, kind: str, reason: str, since: float) -> tuple[float, ...]:
-        """Return when events of a kind with a reason were written, at `since` or later; wall-clock seconds, by id."""
+    def events_of(self, *kinds: str, since: float, reason: str | None = None) -> tuple[EventRecord, ...]:
+        """Return the events of these kinds, of one reason or (None) of any, at `since` (wall) or later, by id."""
+        marks = ", ".join("?" for _ in kinds)
         with self._lock:
             rows = self._db.execute(
-                "SELECT at FROM events WHERE kind = ? AND reason = ? AND at >= ? ORDER BY id",
-                (kind, reason, since),
+                f"SELECT id, at, kind, model, reason, message FROM events WHERE kind IN ({marks})"  # noqa: S608
+                " AND at >= ? AND (? IS NULL OR reason = ?) ORDER BY id",
+                (*kinds, since, reason, reason),
             ).fetchall()
-        return tuple(float(row[0]) for row in rows)
+        return tuple(EventRecord(*row) for row in rows)
 
     def generation(self, digest: str) -> int:
         """Return the manifest's generation: one more whenever `digest` is not the last one seen."""

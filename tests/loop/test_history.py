@@ -18,6 +18,7 @@ from reconciler.loop.hands import Outcome
 from reconciler.loop.history import History
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
+from reconciler.loop.resumed import DAY
 from reconciler.store import AsyncStore, EvictionRecord, Store, StoreError
 from reconciler.store.mirror import Mirror
 from support import wait_for_async
@@ -297,9 +298,29 @@ async def test_loads_in_advance_count_over_a_restart_for_an_hour(store: AsyncSto
         run.clock.now += 1198.0
     again = await Run.begin(store, WALL + 4 * 1200.0)
     # The first was begun 4,800 s ago; the loop's clock begins anew at 100.
-    assert again.history.resumed.prewarmed == pytest.approx((100.0 - 2400.0, 100.0 - 1200.0))
+    assert again.history.resumed.prewarms.begun == pytest.approx((100.0 - 2400.0, 100.0 - 1200.0))
     back = await Run.begin(store, WALL)  # the wall's clock was set back
-    assert back.history.resumed.prewarmed == pytest.approx((100.0,) * 3)
+    assert back.history.resumed.prewarms.begun == pytest.approx((100.0,) * 3)
+
+
+async def test_that_loads_in_advance_were_in_vain_counts_over_a_restart(store: AsyncStore) -> None:
+    run = await Run.begin(store)
+    await run.journal.prewarm_in_vain("chat", 9.0, True, 300.0)
+    run.clock.now += 400.0
+    await load(run, Reason.PREWARM, "failed")  # ends 402 s after the start: the second time
+    await run.journal.prewarm_in_vain("embed", 9.0, True, 300.0)
+    again = await Run.begin(store, WALL + 502.0)
+    known = again.history.resumed.prewarms
+    # 600 s from its end on; the loop's clock begins anew at 100.
+    assert dict(known.until) == {"chat": pytest.approx(600.0), "embed": pytest.approx(300.0)}
+    assert known.vain == (("chat", 2), ("embed", 1))
+    await run.journal.prewarm_used("chat", 3.0)
+    used = await Run.begin(store, WALL + 502.0)
+    assert used.history.resumed.prewarms.vain == (("embed", 1),)
+    back = await Run.begin(store, WALL)  # the wall's clock was set back
+    assert dict(back.history.resumed.prewarms.until) == {"embed": 400.0}
+    later = await Run.begin(store, WALL + 2 * DAY)
+    assert later.history.resumed.prewarms.vain == ()
 
 
 async def test_a_model_that_was_asked_to_go_stays_out_over_restarts(store: AsyncStore) -> None:
