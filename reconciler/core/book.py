@@ -222,15 +222,21 @@ def waits(entry: LedgerEntry | None, preflight: Preflight | None, now: float) ->
 
 
 def failed(
-    entry: LedgerEntry, error: str, now: float, kind: FailureKind = FailureKind.CRASHED, had: int = 0
+    entry: LedgerEntry,
+    error: str,
+    now: float,
+    kind: FailureKind = FailureKind.CRASHED,
+    had: int = 0,
+    *,
+    afresh: bool = False,
 ) -> LedgerEntry:
     """Return the entry after a failed load or a crash: one more failure, and the time of the next try.
 
     `had` is how many bytes it was let in at, or held if that was more: with those it is not tried again if they were
-    too few.
+    too few. `afresh`: what failed is left out at the next try, which is due at once if it is the first.
     """
     failures = entry.failures + 1
-    due = now + crashes.wait(kind, failures)
+    due = now + (0.0 if afresh and failures == 1 else crashes.wait(kind, failures))
     return raised(replace(entry, failures=failures, retry_at=due, last_error=error, kind=kind), had, now)
 
 

@@ -6,8 +6,7 @@ from reconciler.core.crashes import FailureKind, remedy
 from reconciler.glossary.words import Kind, Word
 
 _MEANS: Final = {
-    FailureKind.OUT_OF_MEMORY: "The model says that it got too little memory, on the host or on a GPU, or it passed a"
-    " limit of its own.",
+    FailureKind.OUT_OF_MEMORY: "The model says that it got too little memory, on the host or on a GPU.",
     FailureKind.OVER_LIMIT: "It was ended by its own `limits.memory`: it may never have more than that.",
     FailureKind.BAD_FILE: "Its weights, or another file of the model, are damaged, missing or unknown to its engine.",
     FailureKind.BAD_ARGUMENT: "Its engine does not take one of its arguments, or not together with another.",

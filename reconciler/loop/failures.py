@@ -30,6 +30,8 @@ class Failure:
 
     text: str
     kind: FailureKind
+    #: It befell what a new process does without.
+    afresh: bool = False
 
 
 class Watch(Protocol):

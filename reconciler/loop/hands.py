@@ -36,6 +36,8 @@ class Outcome:
     launch: Launch | None = None
     #: What kind of failure the error is.
     kind: FailureKind = FailureKind.CRASHED
+    #: It did not survive that its state was restored, or that it was woken: a new process may well serve.
+    afresh: bool = False
 
 
 class Hands:

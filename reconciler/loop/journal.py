@@ -175,19 +175,27 @@ class Journal:
         self, step: Load, failure: Failure, launch: Launch | None, seconds: float, now: float
     ) -> LedgerEntry:
         """A load failed after so many seconds; return what is known of it now, the time of the next try among it."""
-        self._counts.load_ended(step.model, LOAD_FAILED)
-        self._counts.failed(step.model, failure.kind)
-        known, error = self._ledger.entry(step.model, step.digest), failure.text
-        if launch is not None and launch.weights:
-            # Which may have been too new to be told from half a copy before.
-            known = replace(known, weights=launch.weights)
-        entry = book.failed(known, error, now, failure.kind, too_little(launch, step.size, failure.kind))
-        self._ledger.update(entry)
+        entry, error = self._failed(step, failure, launch, now), failure.text
         wait = (entry.retry_at or now) - now
         facts = {"kind": str(failure.kind), "tries": entry.failures, "next_try_in": wait}
         data = {"reason": str(step.reason), "seconds": seconds, "bytes": had(launch, 0) or None}
         log.error("load failed", model=step.model, error=error, **facts, data=data)
         await self._event("load-failed", step.model, str(failure.kind), error)
+        return entry
+
+    def _failed(
+        self, step: Load, failure: Failure, launch: Launch | None, now: float, *, afresh: bool = False
+    ) -> LedgerEntry:
+        """Count a failure."""
+        self._counts.load_ended(step.model, LOAD_FAILED)
+        self._counts.failed(step.model, failure.kind)
+        known = self._ledger.entry(step.model, step.digest)
+        if launch is not None and launch.weights:
+            # Which may have been too new to be told from half a copy before.
+            known = replace(known, weights=launch.weights)
+        least = too_little(launch, step.size, failure.kind)
+        entry = book.failed(known, failure.text, now, failure.kind, least, afresh=afresh)
+        self._ledger.update(entry)
         return entry
 
     async def asleep(self, step: Evict, seconds: float, launch: Launch | None) -> None:
@@ -199,16 +207,29 @@ class Journal:
         text = f"in {seconds:.1f} s, holds {size(held)}"
         await self._event("asleep", step.model, str(step.reason), text)
 
-    async def wake_failed(self, step: Load, error: str, seconds: float) -> None:
-        """A process that slept did not wake, and is ended: its model is loaded anew, nothing is held against it."""
-        self._counts.load_ended(step.model, LOAD_FAILED)
-        log.warning(
-            "it did not wake: it is loaded anew, and not asked to sleep again",
-            model=step.model,
-            error=error,
-            data={"reason": str(step.reason), "seconds": seconds, "bytes": step.holds},
-        )
-        await self._event("wake-failed", step.model, "WakeFailed", error)
+    async def begins_anew(
+        self, step: Load, failure: Failure, launch: Launch | None, seconds: float, now: float
+    ) -> None:
+        """A process did not survive its waking, or that its state was restored: the next one does without either."""
+        entry = self._failed(step, failure, launch, now, afresh=True)
+        wait = (entry.retry_at or now) - now
+        facts = {"kind": str(failure.kind), "tries": entry.failures, "next_try_in": wait}
+        data = {"reason": str(step.reason), "seconds": seconds, "bytes": had(launch, step.holds) or None}
+        if step.pid is not None:
+            what, kind, reason = "it is loaded anew", "wake-failed", "WakeFailed"
+            log.warning(
+                "it did not wake: it is loaded anew", model=step.model, error=failure.text, **facts, data=data
+            )
+        else:
+            what, kind, reason = "it is loaded anew, without the state", "restore-failed", "RestoreFailed"
+            log.warning(
+                "its state could not be restored: it is loaded anew, without the state",
+                model=step.model,
+                error=failure.text,
+                **facts,
+                data=data,
+            )
+        await self._event(kind, step.model, reason, f"{failure.text}; {what}")
 
     async def ended_asleep(self, launch: Launch, failure: Failure) -> None:
         """A process ended that served nobody: nothing is held against its model."""

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import anyio
@@ -28,7 +29,7 @@ from reconciler.loop.launches import Launch
 from reconciler.loop.readiness import BEFORE_READY, LoadError, explained, until_ready
 from reconciler.loop.rebuilt import first_record
 from reconciler.loop.signs import Patience
-from reconciler.loop.sleeping import Sleeping
+from reconciler.loop.sleeping import ENDED_SECONDS, Sleeping
 
 #: Seconds a server has to answer one real call after its state could not be restored.
 ANSWER_SECONDS: Final = 10.0
@@ -95,8 +96,11 @@ class Loader:
             patience.close()
             self.patience = None
             self._hands.tell(None)
+        woken = action.pid is not None
+        if woken and launch is not None and not await self._sleeping.ended_by_others(launch):
+            self._sleeping.no_more(launch)
         ended, seconds = await self._undo(launch), self._hands.clock() - began
-        return Outcome(ended, seconds, failure.text, launch, failure.kind)
+        return Outcome(ended, seconds, failure.text, launch, failure.kind, afresh=woken or failure.afresh)
 
     async def _command(self, spec: LaunchSpec, port: int) -> Command:
         """Return what is started. Raises LoadError."""
@@ -149,7 +153,9 @@ class Loader:
             await self._sleeping.wake(launch, spec)
         except EngineError as error:
             text = f"it could not be woken: {excerpt(str(error), secrets_of(spec))}"
-            raise LoadError(text) from error
+            with anyio.move_on_after(ENDED_SECONDS):
+                await launch.exited.wait()
+            raise LoadError.of(await explained(self._hands, launch, spec, text)) from error
         self._hands.changed()
 
     async def _watched(
@@ -184,7 +190,7 @@ class Loader:
             try:
                 await self._restore(launch, spec)
             except LoadError as error:
-                return error.failure
+                return replace(error.failure, afresh=True)
             launch.loaded_at = self._hands.clock()  # to restore its state took a while
             if not await self.serve(launch, spec):
                 return await explained(self._hands, launch, spec, BEFORE_READY)
@@ -201,7 +207,7 @@ class Loader:
     async def _restore(self, launch: Launch, spec: LaunchSpec) -> None:
         """Restore its state. Raises LoadError if the process did not survive that, or answers nobody any more.
 
-        The state is dropped then, and the next try starts cold. After a good restore nothing is asked: the answer to
+        The state is dropped then, and a new process starts cold. After a good restore nothing is asked: the answer to
         a probe would take the place of what has just been restored.
         """
         cold = await self._hands.states.restore(launch)

@@ -43,10 +43,11 @@ class Outcomes:
             why = sunk.message if sunk else given_up
             self._history.loaded(step, "given-up", done, why)
             await self._journal.given_up(step, why, done.seconds)
-        elif step.pid is not None:  # who waits goes on waiting: a new process may well work
-            self._launches.no_sleep(step.model, step.digest)
+        elif step.pid is not None or done.afresh:  # who waits goes on waiting: a new process may well work
+            if sunk is not None:  # it would take as much at its next waking
+                self._launches.no_sleep(step.model, step.digest)
             self._history.loaded(step, "failed", done, error)
-            await self._journal.wake_failed(step, error, done.seconds)
+            await self._journal.begins_anew(step, Failure(error, kind), done.launch, done.seconds, now)
         else:
             self._history.loaded(step, "failed", done, error, kind)
             await self._failed(step, Failure(error, kind), done, now)

@@ -7,6 +7,7 @@ import anyio.to_thread
 import httpx
 import structlog
 
+from reconciler.core.crashes import Ending, FailureKind, kind_of
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import SLEEP_SECONDS, Exited, expected
 from reconciler.core.words import size
@@ -21,6 +22,8 @@ WAITED_SECONDS: Final = 10.0
 #: After it has said that it sleeps: seconds in which the memory must be seen to be back, and between two looks.
 SEEN_SECONDS: Final = 1.0
 SEEN_PACE: Final = 0.1
+#: Seconds in which the end of a process is noticed that has broken a connection off by it.
+ENDED_SECONDS: Final = 0.5
 #: Share of what it held that a process must have given back; otherwise it does better to end.
 WORTH: Final = 0.1
 #: Share of what it gave back that one has to have taken again when it answers; otherwise it has not woken.
@@ -57,7 +60,8 @@ class Sleeping:
     async def sleep(self, launch: Launch) -> Exited | None:
         """Have a server that serves nobody any more give its memory back; None = it did not, and is to be stopped.
 
-        Such settings are not asked again in this run. A server that sleeps is on record as that.
+        Such settings are not asked again in this run, unless somebody else ended it. A server that sleeps is on record
+        as that.
         """
         spec = launch.spec
         sleeper = careful.get(spec.engine).sleeper(spec) if spec is not None else None
@@ -78,7 +82,10 @@ class Sleeping:
             held = "what it held cannot be read" if before is None else f"of {size(before)}"
             why = f"it gave {size(max(0, freed))} back, {held}"
         if why or launch.exit is not None:
-            self._vain(launch, why or "it ended")
+            if await self.ended_by_others(launch):
+                log.warning("it was ended while it was to sleep", model=launch.model, ended=str(launch.exit))
+            else:
+                self._vain(launch, why or "it ended")
             return None
         await self._lie_down(launch, committed)
         return Exited(expected(available, freed))
@@ -116,8 +123,25 @@ class Sleeping:
         self._hands.observer.evicted()
         await self._hands.record(launch)
 
-    def _vain(self, launch: Launch, why: str) -> None:
+    async def ended_by_others(self, launch: Launch) -> bool:
+        """Return whether somebody, or the kernel, ended a process that broke off: that says nothing of its settings.
+
+        Of one that an earlier run had started nobody knows; that is not held against it either.
+        """
+        with anyio.move_on_after(ENDED_SECONDS):
+            await launch.exited.wait()
+        ended = launch.exit
+        if ended is None:
+            return False
+        unknown = ended.code is None and ended.signal is None
+        return unknown or kind_of(Ending(ended.code, ended.signal, ready=True)) is FailureKind.KILLED
+
+    def no_more(self, launch: Launch) -> None:
+        """Ask these settings not to sleep again in this run."""
         self._hands.launches.no_sleep(launch.model, launch.digest)
+
+    def _vain(self, launch: Launch, why: str) -> None:
+        self.no_more(launch)
         log.warning("it is stopped instead of sleeping, from now on", model=launch.model, why=why)
 
     async def wake(self, launch: Launch, spec: LaunchSpec) -> None:

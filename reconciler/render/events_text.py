@@ -18,6 +18,7 @@ _COLOURS: Final = {
     "state-restored": "green",
     "load-failed": "red",
     "wake-failed": "red",
+    "restore-failed": "red",
     "crashed": "red",
     "suspected": "yellow",
     "cleared": "green",

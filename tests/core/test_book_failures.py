@@ -52,3 +52,12 @@ def test_a_persons_wish_begins_the_count_anew_and_waking_does_not() -> None:
 def test_that_it_died_is_said_once_in_a_sentence() -> None:
     entry = book.crashed(EMPTY, "it died: exit code 1", 1.0, 0, 0.0)
     assert f"{book.mishap(entry)}: {book.cause(entry)}" == "died once: exit code 1"
+
+
+def test_what_the_next_try_leaves_out_is_tried_at_once_and_counts_all_the_same() -> None:
+    entry, waits = EMPTY, []
+    for _ in range(crashes.GIVE_UP_AFTER):
+        entry = book.failed(entry, "no", 5.0, afresh=True)
+        waits.append((entry.retry_at or 0.0) - 5.0)
+    assert waits[:4] == [0, 4, 8, 16]
+    assert book.gave_up(entry)

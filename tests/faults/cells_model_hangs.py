@@ -7,18 +7,29 @@ from typing import Final
 
 from faults.cells_model_special import NERVOUS
 from faults.courses import Course, cells
-from faults.sick import ordered, stopped
+from faults.sick import Act, SickRig, ordered, stopped
 
 HANGS: Final = "model hangs"
 
+
+def _restoring(act: Act) -> Course:
+    """Return what happens when a restore is not answered; the next process is not held up by the test."""
+
+    def until_cold(rig: SickRig, model: str) -> None:
+        act(rig, model)
+        rig.said_of(model, "its state was not restored")
+        rig.let_go(model)
+
+    return Course(
+        "restoring",
+        "It is ended 10 s after its time; the request gets a new process, which begins without the state.",
+        "answered",
+        slow=True,
+        act=until_cold,
+    )
+
+
 #: Whether it was stopped or hangs is all the same to who waits for it.
-_RESTORING: Final = Course(
-    "restoring",
-    "The request gets `load_failed`, which says that the state was not restored.",
-    "load_failed",
-    says="its state was not restored",
-    slow=True,
-)
 _WAKING: Final = Course(
     "waking",
     "It is found that it does not wake; the request gets a new process.",
@@ -60,7 +71,7 @@ _STOPPED: Final = cells(
     Course(
         "saving", "The state is given up after its time; the model goes, as asked.", after="gone", slow=True
     ),
-    _RESTORING,
+    _restoring(stopped),
     Course(
         "going-to-sleep",
         "A request that comes waits until it is stopped instead of sleeping, 10 s at most, and gets a new process.",
@@ -105,7 +116,7 @@ _HANGS: Final = cells(
         "gone",
     ),
     Course("saving", "The state is given up after its time; the model goes, as asked.", after="gone"),
-    _RESTORING,
+    _restoring(ordered("hang")),
     _WAKING,
 )
 

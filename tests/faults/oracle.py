@@ -25,7 +25,8 @@ ORDER: Final = 15.0
 BEGINS: Final = ("load", "evict")
 ENDS: Final = (
     *("loaded", "load failed", "evicted", "given up", "sleeps", "could not stop"),
-    "it did not wake: it is loaded anew, and not asked to sleep again",
+    "it did not wake: it is loaded anew",
+    "its state could not be restored: it is loaded anew, without the state",
 )
 #: State of a socket that listens, in /proc/net/tcp.
 _LISTEN: Final = "0A"

@@ -62,7 +62,7 @@ async def test_failures(journal: Journal) -> None:
     failure = Failure("exit 1: no such file", FailureKind.BAD_FILE)
     with capture_logs() as lines:
         await journal.load_failed(LOAD, failure, None, 4.0, 100.0)
-        await journal.wake_failed(LOAD, "it says nothing", 5.0)
+        await journal.begins_anew(LOAD, failure, None, 5.0, 100.0)
     failed, woke = flat(lines)
     assert (failed["event"], failed["reason"], failed["kind"], failed["seconds"], failed["bytes"]) == (
         "load failed",

@@ -1,6 +1,6 @@
 """When a process becomes the model's server: what it answers, whose port that is, and what became of its state."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from types import SimpleNamespace
 from typing import cast
 
@@ -18,7 +18,7 @@ from reconciler.engines.base import Probe, Readiness
 from reconciler.host import Exit, PortOwner, PortProof, Ports, Process
 from reconciler.leases import LeaseBook, QueueLimits
 from reconciler.loop import loading
-from reconciler.loop.hands import Hands
+from reconciler.loop.hands import Hands, Outcome
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.loading import Loader
 from reconciler.loop.readiness import LoadError, until_ready
@@ -76,6 +76,8 @@ class Desk:
             launches=Launches(),
             book=self.book,
             record=nothing,
+            tell=lambda progress: None,
+            end=lambda launch, grace, failed: nothing(result=machine.Failed(None)),
         )
         self.loader = Loader(cast("Hands", self.hands), Ports(1, 2), lambda launch: None)
 
@@ -105,8 +107,22 @@ class Desk:
         return self.book.endpoint("m") is not None or self.launch.ready
 
 
-async def nothing(*_: object) -> None:
+async def nothing(*_: object, result: object = None, **__: object) -> object:
     """Do nothing."""
+    return result
+
+
+async def loaded(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, start: Awaitable[object] | None = None
+) -> Outcome:
+    """Return what came of a whole load of the one launch."""
+    monkeypatch.setattr(
+        desk.loader, "_start", lambda action, spec: nothing(result=desk.launch) if start is None else start
+    )
+    monkeypatch.setattr(desk.loader, "_watched", nothing)
+    step = Load("m", "d", needs=1, reason=Reason.DEMANDED)
+    with anyio.fail_after(10):
+        return await desk.loader.load(step, ModelSpec("m", "d"), SPEC, expected=None)
 
 
 @pytest.fixture
@@ -168,6 +184,24 @@ async def test_a_process_that_ended_while_its_state_was_restored_is_opened_to_no
     assert not desk.open
 
 
+@pytest.mark.parametrize("dies", [True, False])
+async def test_what_befalls_a_restore_lets_a_new_process_try(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    if dies:
+        desk.cold = "it closed the connection"
+    else:
+        monkeypatch.setattr(desk.engine, "api_key", lambda spec: setattr(desk.launch, "exit", Exit(code=3)))
+
+    async def restore(launch: Launch) -> str:
+        launch.exit = Exit(signal=9) if dies else None
+        return desk.cold
+
+    desk.hands.states.restore = restore
+    outcome = await loaded(desk, monkeypatch)
+    assert (outcome.afresh, bool(outcome.error)) == (dies, True)
+
+
 async def test_a_process_that_ends_just_before_it_is_opened_is_opened_to_nobody(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,14 +241,10 @@ async def test_a_load_has_taken_as_long_as_it_kept_requests_waiting(
         time += seconds
         return result
 
-    desk.hands.clock, desk.hands.tell = lambda: time, lambda progress: None
+    desk.hands.clock = lambda: time
     desk.hands.states.restore = lambda launch: passes(3.0, "")
     desk.hands.observer.measure = lambda launch, now: passes(7.0)
-    monkeypatch.setattr(desk.loader, "_start", lambda action, spec: passes(2.0, desk.launch))
-    monkeypatch.setattr(desk.loader, "_watched", nothing)
-    step = Load("m", "d", needs=1, reason=Reason.DEMANDED)
-    with anyio.fail_after(10):
-        outcome = await desk.loader.load(step, ModelSpec("m", "d"), SPEC, expected=None)
+    outcome = await loaded(desk, monkeypatch, passes(2.0, desk.launch))
     assert isinstance(outcome.event, machine.Ready)
     assert outcome.seconds == 5.0
     assert desk.launch.loaded_at == 105.0

@@ -1,5 +1,6 @@
 """What going to sleep and waking may do at worst: take too long, be cut short, or be a lie."""
 
+import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
@@ -12,8 +13,8 @@ from reconciler.core.launch import LaunchSpec
 from reconciler.core.machine import Exited
 from reconciler.engines import registry
 from reconciler.engines.adapter import Adapter
-from reconciler.engines.base import Server, Sleeper
-from reconciler.host import Process
+from reconciler.engines.base import EngineError, Server, Sleeper
+from reconciler.host import Exit, Process
 from reconciler.loop import sleeping
 from reconciler.loop.hands import Hands
 from reconciler.loop.launches import Launch, Launches
@@ -108,6 +109,41 @@ async def test_a_sleep_is_given_up_at_once_and_not_held_against_the_model(desk: 
     assert await desk.while_asked(desk.sleeping.give_up) is None
     assert not desk.sleepless
     assert not desk.launch.asleep
+
+
+@pytest.mark.parametrize(
+    ("ended", "sleepless"),
+    [
+        (Exit(signal=9), False),
+        (Exit(code=143), False),
+        (Exit(), False),  # of an earlier run: nobody knows
+        (Exit(code=1), True),
+        (Exit(signal=11), True),
+        (None, True),
+    ],
+)
+@pytest.mark.parametrize("noticed", ["before", "after"])
+async def test_only_what_a_server_does_itself_is_held_against_its_settings(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, ended: Exit | None, sleepless: bool, noticed: str
+) -> None:
+    """Its connection breaks off before anybody is told of the end of its process."""
+    monkeypatch.setattr(sleeping, "ENDED_SECONDS", 0.05)
+
+    def end() -> None:
+        desk.launch.exit = ended
+        if ended is not None:
+            desk.launch.exited.set()
+
+    async def breaks_off(server: Server) -> None:
+        if noticed == "before":
+            end()
+        else:
+            asyncio.get_running_loop().call_later(0.01, end)
+        raise EngineError("it closed the connection")
+
+    monkeypatch.setattr(desk, "sleep", breaks_off)
+    assert await desk.sleeping.sleep(desk.launch) is None
+    assert desk.sleepless is sleepless
 
 
 async def test_a_sleep_takes_less_when_somebody_waits(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
