@@ -16,6 +16,7 @@ from reconciler.memory.hf import (
     Runtime,
     StatCache,
     check_folder,
+    context_block,
     estimate,
     find_model,
     kv_bytes,
@@ -74,6 +75,7 @@ def hugging_face(
     )
     why = f" ({shape.unknown})" if shape.unknown else ""
     hint = "" if parts.steady else f"its weights are {size_text(parts.weights or 0)}{why}: give memory.steady"
+    step, step_bytes = _context_step(spec, tokens, runtime, element=element, windows=windows)
     return Preflight(
         spec.model,
         message=hint,
@@ -81,6 +83,8 @@ def hugging_face(
         peak=parts.peak,
         parts=parts,
         context_tokens=tokens * spec.slots,
+        context_step=step,
+        context_step_bytes=step_bytes,
         notes=(*model.oddities, *odd),
     )
 
@@ -104,6 +108,24 @@ def context_bytes(
     each = [kv_bytes(s, tokens, spec.slots, element or _element(s, runtime), runtime) for s in shapes]
     known = [size for size in each if size is not None]
     return sum(known) if known and len(known) == len(each) else None
+
+
+def _context_step(
+    spec: LaunchSpec, tokens: int, runtime: Runtime, *, element: float | None, windows: bool
+) -> tuple[int, int]:
+    """Return the tokens of all slots by which the context is rounded up, and the bytes that so many fewer free.
+
+    Layers with a window are full long before the others, and free nothing then.
+    """
+    block = context_block(runtime)
+    there = -(-tokens // block) * block if block else 0
+    if there <= block:
+        return block * spec.slots, 0
+    most, fewer = (
+        context_bytes(replace(spec, context_tokens=n), runtime, element=element, windows=windows)
+        for n in (there, there - block)
+    )
+    return block * spec.slots, 0 if most is None or fewer is None else most - fewer
 
 
 def _model(path: Path) -> HfWeights:

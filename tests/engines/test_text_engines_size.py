@@ -35,6 +35,20 @@ def test_weights_and_context_are_worked_out(name: str, tmp_path: Path) -> None:
     assert unsaid.context == LLAMA["max_position_embeddings"] * TOKEN  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("name", "block"), [("mlx", 256), ("mlx-vlm", 256), ("sglang", 16), ("vllm", 16), ("transformers", 0)]
+)
+def test_by_how_much_the_context_can_be_made_smaller(name: str, block: int, tmp_path: Path) -> None:
+    spec = bare(name, tmp_path, context_tokens=1000)
+    slots = 2 if name in ("mlx", "vllm", "sglang") else 1
+    found = registry.get(name).preflight(dataclasses.replace(spec, slots=slots))
+    assert (found.context_step, found.context_step_bytes) == (block * slots, block * slots * TOKEN)
+    one = registry.get(name).preflight(dataclasses.replace(spec, context_tokens=block or 1))
+    assert (one.context_step, one.context_step_bytes) == (block, 0), "there is no less of it"
+    stated = registry.get(name).preflight(dataclasses.replace(spec, context_bytes_per_token=8))
+    assert stated.context_step_bytes == 8 * block
+
+
 @pytest.mark.parametrize("name", ["mlx", "sglang", "vllm"])
 def test_a_draft_and_adapters_count(name: str, tmp_path: Path) -> None:
     spec = bare(name, tmp_path, context_tokens=1024)

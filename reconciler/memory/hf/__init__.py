@@ -4,7 +4,7 @@ from reconciler.memory.hf.cache import StatCache
 from reconciler.memory.hf.config import HfShape, Layer, Quantization, read_shape
 from reconciler.memory.hf.estimate import estimate, load_extra
 from reconciler.memory.hf.instead import check_folder
-from reconciler.memory.hf.kv import Runtime, kv_bytes
+from reconciler.memory.hf.kv import Runtime, context_block, kv_bytes
 from reconciler.memory.hf.safetensors import Safetensors, read_safetensors
 from reconciler.memory.hf.weights import HfWeights, WeightsError, find_model, holds_safetensors
 
@@ -18,6 +18,7 @@ __all__ = [
     "StatCache",
     "WeightsError",
     "check_folder",
+    "context_block",
     "estimate",
     "find_model",
     "holds_safetensors",

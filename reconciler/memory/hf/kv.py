@@ -39,6 +39,11 @@ def kv_bytes(
     return math.ceil(kept * bytes_per_element) + 4 * state
 
 
+def context_block(runtime: Runtime) -> int:
+    """Return the tokens by which a program enlarges the context of one slot; 0 = it takes any number of them."""
+    return {"mlx": _MLX_STEP, "vllm": _VLLM_BLOCK}.get(runtime, 0)
+
+
 def _cells(layer: Layer, tokens: int, slots: int, runtime: Runtime) -> int:
     """Return the tokens that `layer` keeps, over all slots."""
     window = layer.window
