@@ -9,16 +9,20 @@ import { clockNow, known, set } from "./store.js";
 const POLL = 2;
 /** Seconds after which a stream that says nothing is given up: it promises a word every five. */
 const SILENCE = 12;
+const HOUR = 3600;
 /** Seconds a page that nobody sees keeps its stream: a browser has few connections for one address. */
 const UNSEEN = 30;
 
 let wake = () => {};
 let abort = new AbortController();
-/** Why the stream was ended from here. */
+/** Nobody sees the page. */
 let paused = false;
+/** Somebody wants a new look, whatever is waited for. */
+let again = false;
 
 /** Look again at once: another key, or the page is seen again. */
 export function refresh() {
+  again = true;
   abort.abort();
   wake();
 }
@@ -29,20 +33,29 @@ export async function follow() {
   for (;;) {
     if (paused) {
       set({ link: { state: "paused", text: "paused" } });
-      await waited(3600);
+      await waited(HOUR);
       continue;
     }
     abort = new AbortController();
-    try {
-      set({ who: await get("/api/v1/whoami") });
-      await streamed();
-    } catch (error) {
-      if (error instanceof ApiFailure && noEntry(error)) continue_after(error);
-    }
-    if (paused) continue;
-    await looked();
-    await waited(known.link.state === "key" ? 3600 : POLL);
+    again = false;
+    const entry = await tried();
+    if (entry && !paused) await looked();
+    if (!paused) await waited(known.link.state === "key" ? HOUR : POLL);
   }
+}
+
+/** Follow a stream to its end; return whether the key, if there is one, allows it. */
+async function tried() {
+  try {
+    await Promise.all([streamed(), get("/api/v1/whoami").then((who) => set({ who }))]);
+  } catch (error) {
+    abort.abort(); // of the stream, where it was the other one
+    if (error instanceof ApiFailure && noEntry(error)) {
+      wantKey(error);
+      return false;
+    }
+  }
+  return true;
 }
 
 /** Whether a failure says that another key is needed. */
@@ -50,7 +63,7 @@ function noEntry(/** @type {ApiFailure} */ error) {
   return error.status === 401 || (error.status === 403 && error.code === "insufficient_scope");
 }
 
-function continue_after(/** @type {ApiFailure} */ error) {
+function wantKey(/** @type {ApiFailure} */ error) {
   set({ link: { state: "key", text: error.message }, who: error.status === 401 ? null : known.who });
 }
 
@@ -87,7 +100,7 @@ async function looked() {
     getEvents();
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error;
-    if (noEntry(error)) continue_after(error);
+    if (noEntry(error)) wantKey(error);
     else if (error.code === "starting") set({ link: { state: "connecting", text: "reconcile starts" } });
     else if (known.link.state !== "ended") set({ link: { state: "offline", text: "disconnected" } });
   }
@@ -103,6 +116,7 @@ function getEvents() {
 /** @returns {Promise<void>} */
 function waited(/** @type {number} */ seconds) {
   return new Promise((done) => {
+    if (again) return done();
     const timer = setTimeout(done, seconds * 1000);
     wake = () => {
       clearTimeout(timer);
@@ -125,5 +139,5 @@ function watchVisibility() {
       refresh();
     }
   });
-  window.addEventListener("online", () => wake());
+  window.addEventListener("online", () => refresh());
 }

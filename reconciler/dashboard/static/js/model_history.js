@@ -46,8 +46,12 @@ function all({ loads, evictions }) {
   return rows.sort((a, b) => b.at - a.at);
 }
 
-function summary({ loads, evictions }) {
-  if (!loads.length && !evictions.length) return "It was never loaded, as far as is known.";
+function summary({ loads, evictions, use }) {
   const rued = evictions.filter((gone) => gone.regretted).length;
-  return `${counted(loads.length, "load")}, ${counted(evictions.length, "eviction")}, ${rued} of them regretted.`;
+  const past = loads.length || evictions.length
+    ? `${counted(loads.length, "load")}, ${counted(evictions.length, "eviction")}, ${rued} of them regretted.`
+    : "It was never loaded, as far as is known.";
+  if (!use.requests) return `${past} No requests in 7 days.`;
+  const cold = use.cold ? `, ${use.cold} of them while it was not there (they waited ${span(use.cold_seconds)} together)` : "";
+  return `${past} ${counted(use.requests, "request")} in 7 days${cold}.`;
 }

@@ -10,7 +10,7 @@ export function memoryPart() {
   const none = el("p", { class: "faint" }, "Nothing is known of it before it is loaded once.");
   const table = el("table", { class: "figures" }, el("caption", { class: "hidden" }, "Memory by kind"),
     el("thead", {}, el("tr", {}, ...HEADS.map((head, i) => el("th", { scope: "col", class: i ? "number" : null }, head)))), body);
-  const root = el("section", { class: "card", "aria-labelledby": "model-memory-title" }, el("h2", { id: "model-memory-title" }, "Memory"), table, none);
+  const root = el("section", { class: "card", "aria-labelledby": "model-memory-title" }, el("h2", { id: "model-memory-title" }, "Memory"), el("div", { class: "scroll" }, table), none);
   return {
     root,
     render(model) {
@@ -29,16 +29,17 @@ export function memoryPart() {
 /** Rows of label, estimated, said, measured; undefined where there is no such figure. */
 function kinds(model) {
   const { estimate, said, committed, warm, device, releasable, reserved, peak } = model.memory;
+  const here = (bytes) => (model.held === 0 ? undefined : bytes);
   const rows = [
     ["Weights", estimate?.weights, said?.weights, undefined],
     ["KV cache", estimate?.context, said?.context, undefined],
     ["Compute buffers", estimate?.compute, said?.compute, undefined],
-    ["Prompt cache", estimate?.cache, undefined, undefined],
+    ["Prompt cache", estimate?.cache || undefined, undefined, undefined],
     ["Server itself", estimate?.overhead, undefined, undefined],
-    ["Only it can give back", undefined, undefined, committed],
-    ["Mapped weights", undefined, undefined, warm],
+    ["Only it can give back", undefined, undefined, here(committed)],
+    ["Mapped weights", undefined, undefined, here(warm)],
     ["Of this with GPU drivers", undefined, undefined, device || undefined],
-    ["Together", estimate?.steady, undefined, model.held],
+    ["Together", estimate?.steady, undefined, here(model.held)],
     ["While it loads", estimate?.peak, undefined, undefined],
     ["Most ever measured", undefined, undefined, peak || undefined],
     ["Would come back", undefined, undefined, releasable || undefined],

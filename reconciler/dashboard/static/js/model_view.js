@@ -90,13 +90,14 @@ function facts(model) {
     ["Process", model.pid ? `pid ${model.pid}, port ${model.port}` : ""],
     ["Last load took", model.load_seconds === null ? "" : span(model.load_seconds)],
     ["Failed starts in a row", model.failures || ""],
-    ["Last error", model.last_error],
+    ["Last error", why(model.verdict).includes(model.last_error) ? "" : model.last_error],
   ];
   return all.filter(([, value]) => value !== "" && value !== null && value !== undefined);
 }
 
 function notes(model) {
-  const bad = model.conditions.filter((c) => c.status === "True" && !["Ready", "Progressing"].includes(c.type));
+  // That it fails, and why, is said already.
+  const bad = model.conditions.filter((c) => c.status === "True" && !["Ready", "Progressing"].includes(c.type) && c.reason !== "Failing");
   const health = model.health?.hung || model.health?.suspect;
   return [...new Set([...bad.map((c) => c.message), ...(health ? [health] : []), ...model.notes])];
 }

@@ -2,7 +2,7 @@
 
 import { byId, el, fill, keyed, setAttribute, setText, show } from "./dom.js";
 import { counted, size, span, wholeSpan } from "./format.js";
-import { meaning } from "./reasons.js";
+import { said } from "./reasons.js";
 import { modelHref } from "./router.js";
 import { known, since, watch } from "./store.js";
 
@@ -83,7 +83,8 @@ function updateStep(node, step) {
   setText(what, `${verb} ${step.model}: ${amount}, then ${size(step.free)} free`);
   const whom = step.for_model ? ` for ${step.for_model}` : "";
   const drain = step.drain ? "; its requests get to end first" : "";
-  setText(reason, `${meaning(step.reason)}${whom}${step.detail ? `: ${step.detail}` : ""}${drain}`);
+  const [head, more] = said(step);
+  setText(reason, `${head}${whom}${more ? `: ${more}` : ""}${drain}`);
 }
 
 function renderHelps(node) {
@@ -92,7 +93,7 @@ function renderHelps(node) {
   keyed(node.lastChild, hints, (hint) => hint.text, (hint) => el("li", {}, hint.text));
 }
 
-let said = "";
+let announced = "";
 
 /** Read out what is begun, and plans that changed; not every second of it. */
 function announce() {
@@ -101,6 +102,6 @@ function announce() {
   const doing = action ? `${DOING[action.doing] ?? action.doing} ${action.model}. ` : "";
   const next = steps.length ? `Plan: ${counted(steps.length, "step")}, first ${steps[0].action} ${steps[0].model}.` : "Nothing more to do.";
   const text = doing + next;
-  if (text !== said) setText(byId("announce"), text);
-  said = text;
+  if (text !== announced) setText(byId("announce"), text);
+  announced = text;
 }

@@ -6,8 +6,6 @@ const LANE = 18;
 const LEFT = 56;
 const AXIS = 20;
 const TOP = 8;
-/** Seconds without a sample that are a gap: nobody looked. */
-const GAP = 60;
 
 /**
  * @param {any} timeline what /api/v1/timeline answers
@@ -16,19 +14,18 @@ const GAP = 60;
  * @param {number} height
  */
 export function shapes(timeline, total, width, height) {
-  const { from, to, samples, actions } = timeline;
+  const { since: from, to, samples, actions } = timeline;
   const lanes = LANES.length * LANE;
   const bottom = height - AXIS - lanes;
-  const top = Math.max(total, ...samples.flatMap((s) => [s.budget ?? 0, (s.held ?? 0) + (s.reserved ?? 0)]), 1);
+  const top = Math.max(total, ...samples.flatMap((s) => [s.budget ?? 0, (s.held ?? 0) + s.reserved]), 1);
   const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / Math.max(1, to - from)) * (width - LEFT - 8);
   const y = (bytes) => bottom - (Math.min(bytes, top) / top) * (bottom - TOP);
   const frame = { left: LEFT, right: width - 8, top: TOP, bottom };
-  const shares = (s) => (s.used === null || s.used === undefined ? null : s.used <= 1.5 ? s.used * top : s.used);
   return {
     frame,
-    used: area(samples, x, y, shares, bottom),
-    charged: area(samples, x, y, (s) => (s.held === null ? null : s.held + (s.reserved ?? 0)), bottom),
-    budget: line(samples, x, y, (s) => s.budget),
+    used: area(runs(samples, to, x, y, (s) => (s.used === null ? null : s.used * top)), bottom),
+    charged: area(runs(samples, to, x, y, (s) => (s.held === null ? null : s.held + s.reserved)), bottom),
+    budget: line(runs(samples, to, x, y, (s) => s.budget)),
     levels: bands(samples, x, to),
     marks: actions.map((action, index) => mark(action, index, x, bottom)),
     ticks: ticks(from, to).map((at) => ({ at, x: x(at) })),
@@ -37,31 +34,32 @@ export function shapes(timeline, total, width, height) {
   };
 }
 
-/** Runs of samples without a gap, as points. */
-function runs(samples, x, y, value) {
+/** Stairs, for a sample holds until the next; they break where the value is not known. */
+function runs(samples, to, x, y, value) {
   const found = [];
-  let last = -Infinity;
-  for (const sample of samples) {
+  let open = false;
+  samples.forEach((sample, i) => {
     const bytes = value(sample);
-    if (bytes === null || bytes === undefined) {
-      last = -Infinity;
-      continue;
+    if (bytes === null) {
+      open = false;
+      return;
     }
-    if (sample.at - last > GAP) found.push([]);
-    found[found.length - 1].push([x(sample.at), y(bytes)]);
-    last = sample.at;
-  }
-  return found.filter((run) => run.length > 0);
+    if (!open) found.push([]);
+    open = true;
+    const until = samples[i + 1]?.at ?? to;
+    found[found.length - 1].push([x(sample.at), y(bytes)], [x(until), y(bytes)]);
+  });
+  return found;
 }
 
 const written = (points) => points.map(([px, py]) => `${px.toFixed(1)} ${py.toFixed(1)}`).join(" L ");
 
-function line(samples, x, y, value) {
-  return runs(samples, x, y, value).map((run) => `M ${written(run)}`).join(" ");
+function line(all) {
+  return all.map((run) => `M ${written(run)}`).join(" ");
 }
 
-function area(samples, x, y, value, bottom) {
-  return runs(samples, x, y, value)
+function area(all, bottom) {
+  return all
     .map((run) => `M ${run[0][0].toFixed(1)} ${bottom} L ${written(run)} L ${run[run.length - 1][0].toFixed(1)} ${bottom} Z`)
     .join(" ");
 }
@@ -87,7 +85,7 @@ function mark(action, index, x, bottom) {
     action,
     x: begin,
     y: bottom + lane * LANE + 6,
-    width: Math.max(4, x(action.at + (action.seconds ?? 0)) - begin),
+    width: Math.max(4, x(action.at + action.seconds) - begin),
     height: LANE - 6,
     kind: failed(action) ? "failed" : action.regretted ? "regretted" : kindOf(action),
   };
@@ -95,7 +93,7 @@ function mark(action, index, x, bottom) {
 
 /** Whether an action puts a model into memory or takes one out. */
 export function kindOf(action) {
-  return ["load", "wake", "reload"].includes(action.action) ? "load" : "evict";
+  return action.action === "evict" ? "evict" : "load";
 }
 
 /** Whether it did not come to its end. */

@@ -120,8 +120,7 @@ function summary({ actions }) {
 
 function sentence(action) {
   const whom = action.for_model ? ` for ${action.for_model}` : "";
-  const took = action.seconds === null ? "" : `, ${span(action.seconds)}`;
-  return `${action.action} ${action.model}: ${meaning(action.reason)}${whom}${took}${action.regretted ? ", wanted again soon" : ""}`;
+  return `${action.action} ${action.model}: ${meaning(action.reason)}${whom}, ${span(action.seconds)}${action.regretted ? ", wanted again soon" : ""}`;
 }
 
 function tabulate(body, actions) {
@@ -129,7 +128,7 @@ function tabulate(body, actions) {
   keyed(body, rows, (a) => `${a.at} ${a.action} ${a.model}`, () => el("tr", {}, ...Array.from({ length: 6 }, () => el("td"))), (row, action) => {
     const whom = action.for_model ? ` for ${action.for_model}` : "";
     const outcome = [action.outcome, action.detail, action.regretted ? "wanted again soon" : ""].filter(Boolean).join("; ");
-    const texts = [clock(action.at), action.action, null, action.seconds === null ? "–" : span(action.seconds), meaning(action.reason) + whom, outcome];
+    const texts = [clock(action.at), action.action, null, span(action.seconds), meaning(action.reason) + whom, outcome];
     texts.forEach((text, i) => text !== null && setText(row.children[i], text));
     keyed(row.children[2], [action.model], (m) => m, (m) => el("a", { href: modelHref(m) }, m));
   });
