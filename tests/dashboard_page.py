@@ -34,8 +34,9 @@ class Opened:
         width: int = 1280,
         height: int = 900,
         lenient: bool = False,
+        first: str | None = None,
     ) -> Page:
-        """Open an address; `lenient` lets a test put scripts of its own into the page."""
+        """Open an address; `lenient` lets a test run scripts in it, `first` is run before its own."""
         context = self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme=theme,
@@ -46,6 +47,8 @@ class Opened:
         page = context.new_page()
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", lambda said: self._hear(said.type, said.text))
+        if first is not None:
+            page.add_init_script(first)
         page.goto(url)
         return page
 

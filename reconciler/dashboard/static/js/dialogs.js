@@ -8,6 +8,8 @@ import { known, watch } from "./store.js";
 
 const TIMES = [[600, "10 minutes"], [1800, "30 minutes"], [3600, "1 hour"], [14400, "4 hours"], [43200, "12 hours"], [86400, "24 hours"]];
 
+let dialogs = 0;
+
 /** Ask for how long, then hold. */
 export function askHold(/** @type {string} */ name) {
   const select = el("select", { id: "hold-for" }, ...TIMES.map(([seconds, text]) => el("option", { value: seconds }, text)));
@@ -47,14 +49,15 @@ export function mountKeyDialog() {
 }
 
 function asking(title, content, yes, answered) {
+  const id = `dialog-title-${++dialogs}`;
   const button = el("button", { type: "submit", class: "primary" }, yes);
-  const form = el("form", { method: "dialog" }, el("h2", { id: `dialog-${yes}` }, title), ...content,
+  const form = el("form", { method: "dialog" }, el("h2", { id }, title), ...content,
     el("p", { class: "buttons" }, button, el("button", { type: "button", onclick: () => dialog.close() }, "Cancel")));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     answered(button);
   });
-  const dialog = el("dialog", { "aria-labelledby": `dialog-${yes}` }, form);
+  const dialog = el("dialog", { "aria-labelledby": id }, form);
   document.body.append(dialog);
   return dialog;
 }

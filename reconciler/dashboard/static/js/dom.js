@@ -75,7 +75,6 @@ const kept = new WeakMap();
 export function keyed(parent, items, keyOf, make, update = () => {}) {
   const before = kept.get(parent) ?? new Map();
   const now = new Map();
-  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   items.forEach((item, index) => {
     const key = keyOf(item, index);
     const node = before.get(key) ?? make(item);
@@ -83,6 +82,7 @@ export function keyed(parent, items, keyOf, make, update = () => {}) {
     update(node, item, index);
   });
   for (const [key, node] of before) if (now.get(key) !== node) node.remove();
+  const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   let place = parent.firstChild;
   for (const node of now.values()) {
     if (node === place) place = place.nextSibling;

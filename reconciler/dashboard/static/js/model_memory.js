@@ -10,7 +10,7 @@ export function memoryPart() {
   const none = el("p", { class: "faint" }, "Nothing is known of it before it is loaded once.");
   const table = el("table", { class: "figures" }, el("caption", { class: "hidden" }, "Memory by kind"),
     el("thead", {}, el("tr", {}, ...HEADS.map((head, i) => el("th", { scope: "col", class: i ? "number" : null }, head)))), body);
-  const root = el("section", { class: "card", "aria-labelledby": "model-memory-title" }, el("h2", { id: "model-memory-title" }, "Memory"), el("div", { class: "scroll" }, table), none);
+  const root = el("section", { class: "card", "aria-labelledby": "model-memory-title" }, el("h2", { id: "model-memory-title" }, "Memory"), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Memory by kind" }, table), none);
   return {
     root,
     render(model) {
