@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from reconciler.manifest.diagnostics import masked, quoted
+from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.tree import Mark
+from reconciler.migrate.secret import veiled
 
 
 class Kind(StrEnum):
@@ -51,8 +52,8 @@ class Finding:
 
 
 def shown(text: str) -> str:
-    """Return a text of the source in quotes, with what follows a name like `api_key` masked."""
-    return quoted(masked(text, ()))
+    """Return a text of the source in quotes, without what looks like a secret."""
+    return quoted(veiled(text))
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from reconciler.manifest.diagnostics import masked
+from reconciler.migrate.secret import veiled
 
 _SIZE: Final = re.compile(
     r"(?<![\w.])(\d{1,5}(?:\.\d{1,2})?)\s?(GiB|GB|Gi|G|MiB|MB|Mi|M)(?:[bB]ytes?)?(?![\w/-])", re.IGNORECASE
@@ -31,5 +31,5 @@ def stated_size(comments: Iterable[str]) -> str | None:
 
 
 def kept(comments: Iterable[str]) -> list[str]:
-    """Return comments as they may be repeated: what follows a name like `api_key` is masked."""
-    return [masked(line, ()) for line in comments]
+    """Return comments as they may be repeated: without what looks like a secret."""
+    return [veiled(line) for line in comments]

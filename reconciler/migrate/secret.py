@@ -6,8 +6,31 @@ from typing import Final
 
 from reconciler.manifest.diagnostics import looks_secret
 
+#: In prose "keys are" is no secret: only what is set to something, follows a flag, or looks like a token.
+_WRITTEN: Final = re.compile(
+    r"""(?ix)
+    ( [\w-]*(?:key|token|secret|passw(?:or)?d)[\w-]*["']?\s*[:=]\s*["']?
+    | --?[\w-]*(?:key|token|secret|password)\s+ )
+    ([^\s"',\]\[{}]+)"""
+)
+_TOKEN: Final = re.compile(r"\b(?:sk|hf|ghp|gsk|xai|nvapi)[-_][A-Za-z0-9_-]{4,}")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
 _EXPANDED: Final = re.compile(r"\$\{env:[^}]*\}")
+
+
+def veiled(text: str) -> str:
+    """Return a text with what looks like a secret in it replaced by asterisks.
+
+    >>> veiled("keys are here: --api-key abc123, HF_TOKEN=hf_0123456, max_tokens: 5")
+    'keys are here: --api-key ***, HF_TOKEN=***, max_tokens: 5'
+    """
+
+    def hide(found: re.Match[str]) -> str:
+        name = found[1].strip().rstrip("=:\"' ")
+        kept = _EXPANDED.match(found[2]) or not looks_secret(name)
+        return found[0] if kept else f"{found[1]}***"
+
+    return _TOKEN.sub("***", _WRITTEN.sub(hide, text))
 
 
 @dataclass(slots=True)

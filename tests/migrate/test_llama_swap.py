@@ -10,8 +10,11 @@ from reconciler.cli.imports import report
 from reconciler.core.memory import Memory
 from reconciler.migrate import check
 from reconciler.migrate.converted import Converted
+from reconciler.migrate.finding import Kind
 from reconciler.migrate.llama_swap.convert import convert
 from reconciler.render.migrate_text import import_text
+from tiny_further import write_projector
+from tiny_gguf import write_llama
 
 FOLDER = Path(__file__).with_name("llama_swap")
 #: Where the configurations are said to lie: nothing is there.
@@ -50,3 +53,36 @@ def test_every_manifest_is_one_and_has_every_model_that_is_not_said_to_be_left_o
     for secret in ("sk-", "hf_", "local-secret"):
         assert secret not in made.text
         assert not any(secret in f.what + f.advice for f in made.findings)
+
+
+def test_weights_that_llama_cpp_fetched_are_found_in_its_caches(tmp_path: Path) -> None:
+    config = b"models: {m: {cmd: 'llama-server --port ${PORT} -hf org/tiny-GGUF:Q8_0'}}"
+    hub = tmp_path / ".cache/huggingface/hub/models--org--tiny-GGUF/snapshots/abc"
+    write_llama(hub / "tiny-Q4_K_M.gguf")
+    write_llama(hub / "tiny-Q8_0.gguf")
+    write_projector(hub / "mmproj-tiny.gguf")
+    text = convert(config, "c.yaml", DESK, {"HOME": str(tmp_path)}, MACHINE).text
+    assert (
+        f"weights: {hub / 'tiny-Q8_0.gguf'}\n    projector: {hub / 'mmproj-tiny.gguf'}\n    role: vision\n"
+        in text
+    )
+    (hub / "tiny-Q8_0.gguf").rename(tmp_path / "elsewhere")
+    assert "engine: command" in convert(config, "c.yaml", DESK, {"HOME": str(tmp_path)}, MACHINE).text
+    older = write_llama(tmp_path / ".cache/llama.cpp/org_tiny-GGUF_tiny-Q8_0.gguf")
+    assert f"weights: {older}\n" in convert(config, "c.yaml", DESK, {"HOME": str(tmp_path)}, MACHINE).text
+
+
+def test_who_fits_together_is_told_by_the_files(tmp_path: Path) -> None:
+    for name in "abc":
+        write_llama(tmp_path / f"{name}.gguf")
+    lines = [f"  {name}: {{cmd: 'llama-server --port ${{PORT}} -m {name}.gguf -c 512'}}" for name in "abc"]
+    config = "\n".join(["models:", *lines]).encode()
+
+    def told(memory: int) -> str:
+        machine = Memory(total=memory << 20, available=memory << 20)
+        found = convert(config, "c.yaml", tmp_path, ENVIRON, machine).findings
+        return next(f.advice for f in found if f.kind is Kind.DIFFERS)
+
+    assert "all of them do on this machine" in told(1000)
+    assert "on this machine a and b do" in told(75)
+    assert "on this machine no two of them do, so they are swapped as before" in told(45)

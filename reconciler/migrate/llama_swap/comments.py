@@ -102,11 +102,12 @@ def belonging(root: Map, comments: list[Comment], inner: Mapping[str, list[Comme
     result = Belonging(inside={name: list(found) for name, found in inner.items()})
     first = min((entry.key.mark.line for entry in root.items.values()), default=1)
     blocks = _blocks(root)
+    start = root.items["models"].key.mark.line if "models" in root.items else 0
     for comment in comments:
         if comment.line < first:
             result.head.append(comment)
             continue
-        place = _place(comment, blocks)
+        place = _place(comment, blocks, start)
         if place is None and _trails(comment, blocks, root):
             result.tail.append(comment)
         elif place is None:
@@ -157,14 +158,14 @@ def _trails(comment: Comment, blocks: list[_Block], root: Map) -> bool:
     return comment.line < min(following, default=comment.line + 1)
 
 
-def _place(comment: Comment, blocks: list[_Block]) -> tuple[str, str] | None:
-    """Return the model that a comment is about: within its lines, or before it with no deeper indentation."""
+def _place(comment: Comment, blocks: list[_Block], start: int) -> tuple[str, str] | None:
+    """Return the model that a comment is about: within its lines, or before it, but behind `models:`."""
     before = [block for block in blocks if block.line <= comment.line]
     after = [block for block in blocks if block.line > comment.line]
     if before:
         last = before[-1]
         if comment.line <= last.last or (comment.col > last.col and not comment.key):
             return ("inside", last.name)
-    if after and (before or comment.col >= after[0].col) and not comment.key:
+    if after and comment.line > start and not comment.key:
         return ("above", after[0].name)
     return None

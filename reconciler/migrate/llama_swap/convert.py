@@ -120,7 +120,7 @@ class _Conversion:
         """Return models by name and alias; a name that two have is noted."""
         names = {name: name for name in sections}
         for name, section in sections.items():
-            for item in section.scalars("aliases"):
+            for item in section.ids("aliases"):
                 alias, call = item.value, section.call("aliases")
                 if alias in sections:
                     what = f'"{alias}" is a model of its own, which is what llama-swap takes it for: left out'

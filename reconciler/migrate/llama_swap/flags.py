@@ -1,15 +1,17 @@
 """What the words of a server's command line become: keys where the manifest has them, else `args`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from reconciler.engines.llama import files as llama_files
+from reconciler.migrate.llama_swap import hub
 from reconciler.migrate.llama_swap.command import pairs
 from reconciler.migrate.llama_swap.paths import placed
 
-_HUB: Final = frozenset({"-hf", "-hfr", "--hf-repo", "-mu", "--model-url", "-dr", "--docker-repo"})
+_HUB: Final = frozenset({"-hf", "-hfr", "--hf-repo"})
+_FETCHED: Final = frozenset({"-mu", "--model-url", "-dr", "--docker-repo"})
 _DROPPED: Final = frozenset({"--host", "--port"})
 
 
@@ -31,6 +33,9 @@ class _Llama:
     """The flags of one `llama-server` that are read together."""
 
     base: Path
+    environ: Mapping[str, str]
+    #: The repository that `-hf` names.
+    fetched: str = ""
     made: Converted = field(default_factory=Converted)
     context: str | None = None
     slots: str | None = None
@@ -42,6 +47,9 @@ class _Llama:
     def flag(self, name: str, value: str) -> bool:
         """Take a flag; tell whether it is done with."""
         if name in _HUB:
+            self.fetched = value
+            return True
+        if name in _FETCHED:
             self.made.refused = (
                 f"{name} has llama.cpp fetch the weights by itself, and the engine llama.cpp takes a file"
             )
@@ -95,9 +103,9 @@ _ACTIONS: Final[dict[str, Callable[[_Llama, str], None]]] = {
 }
 
 
-def llama(words: Sequence[str], base: Path) -> Converted:
-    """Return what the flags of a `llama-server` become."""
-    state, place = _Llama(base), 0
+def llama(words: Sequence[str], base: Path, environ: Mapping[str, str]) -> Converted:
+    """Return what the flags of a `llama-server` become. Looks for the files that `-hf` fetched."""
+    state, place = _Llama(base, environ), 0
     while place < len(words):
         word = words[place]
         found = pairs(words[place : place + 2])
@@ -107,9 +115,29 @@ def llama(words: Sequence[str], base: Path) -> Converted:
         place += took
     _context(state)
     _memory(state)
+    _repository(state)
     if "weights" not in state.made.keys and not state.made.refused:
         state.made.refused = "no -m says which file it serves"
     return state.made
+
+
+def _repository(state: _Llama) -> None:
+    """Put the files of the repository that `-hf` names, which llama.cpp has fetched, if they are here."""
+    made, named = state.made, state.fetched
+    if not named or "weights" in made.keys:
+        return
+    found = hub.find(named, state.environ)
+    if found is None:
+        made.refused = (
+            f"-hf {named} has llama.cpp fetch the weights by itself, and they are not in its cache here"
+        )
+        return
+    weights, projector = found
+    made.keys["weights"] = str(weights)
+    if projector is not None and "projector" not in made.keys and "--no-mmproj" not in made.args:
+        state.projector(str(projector))
+    what = f"-hf {named}: the file in llama.cpp's cache is named, and nothing is fetched"
+    made.differs.append((what, "name another file as `weights` for another version"))
 
 
 def _memory(state: _Llama) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.manifest.tree import Mark, Scalar
+from reconciler.manifest.tree import Mark
 from reconciler.migrate.draft import ModelDraft
 from reconciler.migrate.finding import Kind, Report
 from reconciler.migrate.llama_swap import macros as filling
@@ -70,9 +70,3 @@ class Job:
         text = filling.expand(text, self.macros)
         filling.check(text, source, self.section.call(key), self.macros, self.report, pid=pid)
         return text
-
-    def scalar(self, key: str) -> Scalar:
-        """Return the value of a key that is there."""
-        found = self.section.scalar(key)
-        assert found is not None, "the key was asked for before"
-        return found

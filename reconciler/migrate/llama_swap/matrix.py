@@ -15,6 +15,9 @@ _TOKEN: Final = re.compile(r"\s*(?:([&|()+])|([A-Za-z0-9._:/@-]+))")
 #: Combinations of one matrix at most; llama-swap itself has no bound.
 _MOST: Final = 20_000
 
+#: `+undefined` stands for the models that no set names.
+_REST: Final = "undefined"
+
 Combinations = frozenset[frozenset[str]]
 
 
@@ -42,7 +45,7 @@ def read(section: Section, models: Sequence[str]) -> tuple[frozenset[str], ...]:
             found |= reader.combinations(name)
         except SetError as error:
             sets.say(Kind.ERROR, name, str(error))
-    return tuple(sorted(found, key=sorted))
+    return tuple(sorted((each for each in found if each), key=sorted))
 
 
 def _names(matrix: Section, models: Sequence[str]) -> dict[str, str]:
@@ -95,6 +98,14 @@ class _Reader:
                 self.open.pop()
         return self.done[name]
 
+    def rest(self) -> Combinations:
+        """Return each model that no set names, by itself; nothing at all where there is none."""
+        named = {
+            self.names[word] for text in self.sources.values() for word in _leaves(text) if word in self.names
+        }
+        left = set(self.names.values()) - named
+        return frozenset(frozenset({model}) for model in left) or frozenset({frozenset()})
+
     def named(self, word: str) -> Combinations:
         if word not in self.names:
             near = nearest(word, self.names)
@@ -103,6 +114,11 @@ class _Reader:
                 + (f"; did you mean {near}?" if near else "")
             )
         return frozenset({frozenset({self.names[word]})})
+
+
+def _leaves(text: str) -> list[str]:
+    tokens = _tokens(text)
+    return [word for before, word in zip(["", *tokens], tokens, strict=False) if before != "+"]
 
 
 def _tokens(text: str) -> list[str]:
@@ -157,6 +173,8 @@ class _Parser:
         if not word or word in "&|()+":
             raise SetError("a name is missing")
         self.at += 1
+        if plus and word == _REST and word not in self.reader.sources:
+            return self.reader.rest()
         if plus and word not in self.reader.sources:
             raise SetError(f"there is no set {quoted(word)}")
         return self.reader.combinations(word) if plus else self.reader.named(word)

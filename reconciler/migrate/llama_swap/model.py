@@ -16,6 +16,8 @@ from reconciler.migrate.llama_swap.flags import Converted
 from reconciler.migrate.llama_swap.job import Job
 from reconciler.migrate.llama_swap.paths import placed, relative_words
 
+#: Programs that are written where llama-swap is to start nothing.
+_IDLE: Final = frozenset({"sleep", "tail", "true", "echo"})
 _DETACHED: Final = frozenset({"-d", "--detach", "--detach=true"})
 
 
@@ -24,12 +26,14 @@ def convert(job: Job, *, plain: str = "") -> bool:
 
     `plain` = why it is to be one of the engine `command`.
     """
-    if not job.section.has("cmd"):
-        job.at_model(Kind.ERROR, "a model needs `cmd`")
+    source = job.section.scalar("cmd")
+    if source is None:
+        if not job.section.has("cmd"):
+            job.at_model(Kind.ERROR, "a model needs `cmd`")
         return False
     job.cmd = job.expanded("cmd")
     proxy = job.expanded("proxy", address.DEFAULT)
-    command = split_command(job.cmd, job.scalar("cmd"), job.section.call("cmd"), job.report)
+    command = split_command(job.cmd, source, job.section.call("cmd"), job.report)
     # A macro that is not known has been noted, and what it stands in is no address of its own fault.
     if job.report.has(Kind.ERROR) or command is None or not address.usable(job, proxy):
         return False
@@ -52,7 +56,7 @@ def _engine(job: Job, command: Split) -> Converted | None:
     command = replace(command, words=tuple(macros.ours(word) for word in command.words))
     base = job.common.base
     if command.llama:
-        made = flags.llama(command.args, base)
+        made = flags.llama(command.args, base, job.common.environ)
         if len(command.words) > 1 + len(command.args) or command.program != "llama-server":
             program = placed(command.program, base) if "/" in command.program else command.program
             made.keys["command"] = [*command.words[: command.at], program]
@@ -103,6 +107,9 @@ def _plain(job: Job, command: Split, why: str) -> None:
     )
     if role:
         job.draft.keys["role"] = role
+    if command.name in _IDLE:
+        what = f"`{command.name}` is no server, and reconcile asks none but those that it starts"
+        job.say(Kind.TODO, "cmd", what, "write the command that starts the server")
     if command.container:
         _container(job, command)
     elif command.shell:

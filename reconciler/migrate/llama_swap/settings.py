@@ -57,7 +57,7 @@ def _overruled(job: Job) -> None:
 
 
 def _names(job: Job) -> None:
-    aliases = [s.value for s in job.section.scalars("aliases")]
+    aliases = [s.value for s in job.section.ids("aliases")]
     filters = job.section.section("filters")
     by_id = filters.section("setParamsByID") if filters else None
     aliases += [macros.expand(name, job.macros) for name in (by_id.node.items if by_id else ())]
@@ -71,6 +71,12 @@ def _names(job: Job) -> None:
             job.say(Kind.LOST, key, f"{shown(line)} is kept as a comment: /v1/models lists names alone")
     if job.section.switch("unlisted", False):
         job.say(Kind.LOST, "unlisted", "every model is listed in /v1/models")
+
+
+def _path(job: Job) -> None:
+    if job.name == "comfyui_auto":
+        advice = "with `engine: comfyui` pictures that are being made count as use, too"
+        job.at_model(Kind.DIFFERS, "what was /comfyui/ is /upstream/comfyui_auto/ here", advice)
 
 
 def _idle(job: Job) -> None:
@@ -194,6 +200,8 @@ def _filters(job: Job) -> None:
     for name, each in filters.sections("setParamsByID"):
         called = macros.expand(name, job.macros)
         what = f"{quoted(called)} is an alias, and nothing is put into its requests"
+        if called == job.name:
+            what = "nothing is put into requests for the model"
         if filters.section("setParamsByID"):
             each.report.add(Kind.LOST, each.node.mark, each.path, what, _PARAMETERS)
 
@@ -257,6 +265,7 @@ def _role(job: Job, capabilities: Section) -> None:
 _ACTIONS: Final[tuple[Callable[[Job], None], ...]] = (
     _overruled,
     _names,
+    _path,
     _idle,
     _limits,
     _health,

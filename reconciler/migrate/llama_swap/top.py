@@ -32,6 +32,17 @@ _WITHOUT: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "profiles": ("names are not rewritten at run time", "`virtual` has names that stand for several models"),
 }
+_DEFAULTS: Final = frozenset(
+    {
+        *(
+            ("logLevel", "info"),
+            ("logTimeFormat", ""),
+            ("logToStdout", "proxy"),
+            ("metricsMaxInMemory", "1000"),
+        ),
+        *(("captureBuffer", "5"), ("includeAliasesInList", "false")),
+    }
+)
 _SAME: Final = frozenset({("includeAliasesInList", "true"), ("captureBuffer", "0")})
 KNOWN: Final = frozenset(
     {
@@ -74,7 +85,13 @@ def settings(root: Section, common: Common, draft: ManifestDraft) -> None:
     _ports(root, draft)
     for key, (what, advice) in _WITHOUT.items():
         if root.has(key) and not _same(root, key):
-            root.say(Kind.LOST, key, what, advice)
+            root.say(Kind.NOTE if _usual(root, key) else Kind.LOST, key, what, advice)
+
+
+def _usual(root: Section, key: str) -> bool:
+    """Tell whether a key says what llama-swap does without it: leaving it out changes nothing."""
+    value = root.entry(key).value
+    return isinstance(value, Scalar) and (key, value.value.lower()) in _DEFAULTS
 
 
 def _same(root: Section, key: str) -> bool:

@@ -94,6 +94,19 @@ class Section:
             return []
         return [item for item in items if isinstance(item, Scalar)]
 
+    def ids(self, key: str) -> list[Scalar]:
+        """Return the names in a list of texts, or of mappings with an `id`."""
+        value = self.entry(key).value if self.has(key) else None
+        if not isinstance(value, Seq):
+            return self.scalars(key)
+        found = [
+            item.items["id"].value if isinstance(item, Map) and "id" in item.items else item
+            for item in value.items
+        ]
+        if not all(isinstance(item, Scalar) for item in found):
+            self.say(Kind.ERROR, key, "it must be a list of names, or of mappings with an `id`")
+        return [item for item in found if isinstance(item, Scalar)]
+
     def section(self, key: str) -> "Section | None":
         """Return a mapping below this one, or None."""
         if not self.has(key):
