@@ -55,6 +55,7 @@ def test_every_verb_is_in_the_help(
         (["--rev", "HEAD"], "--rev works with --dry-run only"),
         (["--detailed-exitcode"], "--detailed-exitcode works with --dry-run only"),
         (["--dry-run", "--listen", "127.0.0.1:1"], "--listen has no effect"),
+        (["--dry-run", "--log-requests"], "--log-requests has no effect"),
         (["statsu"], '"statsu" is neither a command nor a file or directory; did you mean "status"?\n'),
         (["frob"], f'"frob" is neither a command nor a file or directory\ncommands: {", ".join(VERBS)}\n'),
         (["frob", "chat", "-x"], '"frob" is neither a command nor a file or directory\n'),
