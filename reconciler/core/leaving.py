@@ -1,5 +1,6 @@
 """Who leaves whether or not somebody needs the room, in which order, and who cannot be started."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from reconciler.core import book
@@ -32,6 +33,17 @@ def unstartable(row: Row, now: float) -> Reason | None:
     if row.need is None:
         return Reason.SIZE_UNKNOWN
     return None
+
+
+def portless(row: Row, leaving: Iterable[Row]) -> bool:
+    """Return whether no port is free for a model that is loaded once others have left for it.
+
+    A process of its own, which is replaced or woken, has one.
+    """
+    holders = row.preflight.ports_of if row.preflight is not None else ()
+    if not holders or row.instance is not None or row.sleeper is not None:
+        return False
+    return not any(other.name in holders for other in leaving)
 
 
 def rests_until(row: Row, now: float) -> float | None:

@@ -12,7 +12,7 @@ from reconciler.core.blocking import Blocking
 from reconciler.core.cheapest import cheapest
 from reconciler.core.diff import Row, Table
 from reconciler.core.knapsack import most
-from reconciler.core.leaving import rests_until, unstartable
+from reconciler.core.leaving import portless, rests_until, unstartable
 from reconciler.core.pressure import Level
 from reconciler.core.prewarms import HOUR
 from reconciler.core.shares import own
@@ -80,6 +80,8 @@ class Advance(Blocking):
         if row.instance is not None or row.sleeper is not None or row.name not in self.chances:
             return False
         # Whatever is wanted in memory has claimed its room already, by rules of its own.
+        if portless(row, ()):
+            return False
         if row.wanted or row.demand.dismissed or row.spec.residency is Residency.TRANSIENT:
             return False
         # A person said that it is not to hold memory while nobody uses it.

@@ -10,7 +10,7 @@ from math import inf
 from typing import Final
 
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.leaving import rests_until, spared, unstartable
+from reconciler.core.leaving import portless, rests_until, spared, unstartable
 from reconciler.core.pressure import Level
 from reconciler.core.prewarm import Advance
 from reconciler.core.selection import Block, Coming, Going, Selection
@@ -149,6 +149,9 @@ class _Selector(Advance):
         if short > 0 or (self._anyone_blocked and (grows or self._owed(row, room, []))):
             self.out.blocked[row.name] = Block(Reason.NO_ROOM, max(short, 0))
             return
+        if portless(row, []):
+            self.out.blocked[row.name] = Block(Reason.NO_PORT)
+            return
         self._load(row, [], kept)
 
     def _claim_afresh(self, row: Row) -> None:
@@ -174,6 +177,8 @@ class _Selector(Advance):
                 return
             # What would be freed is owed to somebody more urgent, who was not allowed to free it: leave all as it is.
             self._block_for_room(row, short + room, short, Reason.OUTRANKED)
+        elif portless(row, displaced):
+            self.out.blocked[row.name] = Block(Reason.NO_PORT)
         else:
             self._load(row, displaced)
 

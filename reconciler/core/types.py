@@ -79,6 +79,7 @@ class Reason(StrEnum):
     # blocked or cold
     NOT_WANTED = "NotWanted"
     NO_ROOM = "NoRoom"
+    NO_PORT = "NoPort"
     INSUFFICIENT_MEMORY = "InsufficientMemory"
     NEVER_FITS = "NeverFits"
     SIZE_UNKNOWN = "SizeUnknown"
@@ -276,6 +277,10 @@ class Preflight:
     context_step: int = 0
     #: Bytes that one such step less of it frees at least.
     context_step_bytes: int = 0
+    #: While no port is free for it: models of ours that hold those it could have, one of which has to go before it can
+    #: be started, and who holds them, for people.
+    ports_of: tuple[str, ...] = ()
+    ports_held: str = ""
 
 
 @dataclass(frozen=True, slots=True)

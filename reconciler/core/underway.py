@@ -8,7 +8,7 @@ from reconciler.core.types import Outcome, Plan, Reason, Verdict
 
 #: What a model may be told that lacks room, although it is being made.
 _LACKS_ROOM: Final = frozenset(
-    {Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT, Reason.OUTRANKED, Reason.INSUFFICIENT_MEMORY}
+    {Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT, Reason.OUTRANKED, Reason.INSUFFICIENT_MEMORY, Reason.NO_PORT}
 )
 
 

@@ -11,6 +11,7 @@ from reconciler.core.types import Reason, Verdict
 _ASKED: Final = "was asked for just now"
 _COMING: Final = "is about to be loaded"
 _LEAVING: Final = "is being unloaded, and will be loaded again"
+_PORT: Final = "waits for a port"
 _ROOM: Final = "waits for room"
 _CANNOT: Final = "cannot be loaded"
 _AGAIN: Final = "will be started again"
@@ -51,13 +52,14 @@ WORDS: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.VICTIM_STOPPING: "waits until another model has stopped",
         Reason.OUTRANKED: _ROOM,
         Reason.INSUFFICIENT_MEMORY: _ROOM,
+        Reason.NO_PORT: _PORT,
         Reason.NEVER_FITS: _CANNOT,
         Reason.SIZE_UNKNOWN: _CANNOT,
         Reason.NOT_STARTABLE: _CANNOT,
     }
 )
 #: With these the plan's own sentence tells the client more.
-_DETAILED: Final = frozenset({_ROOM, _CANNOT})
+_DETAILED: Final = frozenset({_ROOM, _PORT, _CANNOT})
 
 
 def verdict_text(verdict: Verdict, age: float) -> str:

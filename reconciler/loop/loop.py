@@ -69,7 +69,13 @@ CROWDED_PACE: Final = 0.1
 #: A model waits for others that are in use, or were loaded a moment ago.
 FOR_REST: Final = frozenset({Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT})
 _FOR_ROOM: Final = frozenset(
-    {Reason.INSUFFICIENT_MEMORY, Reason.MEMORY_PRESSURE, Reason.MEMORY_UNKNOWN, Reason.OUTRANKED}
+    {
+        Reason.INSUFFICIENT_MEMORY,
+        Reason.MEMORY_PRESSURE,
+        Reason.MEMORY_UNKNOWN,
+        Reason.NO_PORT,
+        Reason.OUTRANKED,
+    }
 )
 #: Share of the probe's pace at which memory is glanced at while a model loads.
 LOADING_SHARE: Final = 0.03
@@ -569,5 +575,5 @@ def _started_by(step: Step) -> str:
 
 
 def _waits_for_room(made: Plan) -> bool:
-    """Return whether a model that is asked for, or pinned, stays out for want of memory."""
+    """Return whether a model that is asked for, or pinned, stays out for want of memory, or a port."""
     return any(v.outcome is Outcome.BLOCKED and v.reason in _FOR_ROOM for v in made.verdicts)

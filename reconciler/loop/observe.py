@@ -287,7 +287,7 @@ class Observer:
 
 
 def _lasts(found: Preflight) -> float:
-    return HINDERED_SECONDS if found.reason is not None else PREFLIGHT_SECONDS
+    return HINDERED_SECONDS if found.reason is not None or found.ports_held else PREFLIGHT_SECONDS
 
 
 def _named(memory: Memory, live: list[Launch]) -> Memory:

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.core.types import Preflight, Reason
 from reconciler.host import Ports, is_free, listeners
 from reconciler.loop import careful
 from reconciler.loop.preflights import examine
+
+#: Ports of an exhausted range whose holders are named.
+NAMED: Final = 3
 
 
 def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Preflight:
@@ -22,11 +26,13 @@ def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Pref
     if spec.port is not None:
         problem = _port_problem(spec.port, spec.model, owners)
         return replace(result, reason="PortBusy", message=problem) if problem else result
-    in_range = any(ports.first <= port <= ports.last for port in owners)
-    if not in_range and not ports.any_free():
-        text = f"no port of {ports.first}-{ports.last} is free: widen machine.ports"
+    ours = {port: model for port, model in sorted(owners.items()) if ports.first <= port <= ports.last}
+    if spec.model in ours.values() or ports.any_free(ours):
+        return result
+    text = _exhausted(ports, ours)
+    if not ours:
         return replace(result, reason="PortBusy", message=text)
-    return result
+    return replace(result, ports_of=tuple(sorted(set(ours.values()))), ports_held=text)
 
 
 def examined(spec: LaunchSpec, *, settled: bool = True) -> Preflight:
@@ -38,12 +44,25 @@ def examined(spec: LaunchSpec, *, settled: bool = True) -> Preflight:
         return Preflight(spec.model, reason=Reason.NOT_STARTABLE, message=careful.fault(error))
 
 
+def _exhausted(ports: Ports, ours: Mapping[int, str]) -> str:
+    """Return who holds the ports of the range, and what to do; looks for the owners of the first few only."""
+    every = range(ports.first, ports.last + 1)
+    shown = [*sorted(ours), *(port for port in every if port not in ours)][:NAMED]
+    held = [f"{ours[port]} has {port}" if port in ours else f"{_stranger(port)} has {port}" for port in shown]
+    more = [f"{len(every) - NAMED} more are taken"] if len(every) > NAMED else []
+    advice = "widen machine.ports" + (", or evict one of them" if ours else ", or end one of them")
+    return f"no port of {ports.first}-{ports.last} is free ({', '.join([*held, *more])}): {advice}"
+
+
+def _stranger(port: int) -> str:
+    held = listeners(port)
+    return f"pid {held[0].pid}" if held and held[0].pid else "another program"
+
+
 def _port_problem(port: int, model: str, owners: Mapping[int, str]) -> str | None:
     owner = owners.get(port)
     if owner == model or (owner is None and is_free(port)):
         return None
     if owner is not None:
         return f"port {port} is in use by our model {owner}: give one of the two another port"
-    held = listeners(port)
-    who = f"pid {held[0].pid}" if held and held[0].pid else "another program"
-    return f"port {port} is in use by {who}: stop it, or leave `port` out to have one chosen"
+    return f"port {port} is in use by {_stranger(port)}: stop it, or leave `port` out to have one chosen"

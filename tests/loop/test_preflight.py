@@ -1,5 +1,6 @@
 """What is known of a model's port before anybody is stopped for it."""
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -47,9 +48,23 @@ def test_without_a_free_port_in_the_range_nobody_goes(owners: dict[int, str], re
     port = free_port()
     with held(port):
         assert preflight(spec(), owners, Ports(port, port)).reason == reason
-        # What one of ours holds comes free when it makes room.
-        assert preflight(spec(), {port: "n"}, Ports(port, port)).reason is None
     assert preflight(spec(), owners, Ports(port, port)).reason is None
+
+
+def test_who_holds_the_ports_of_the_range_is_told_and_which_of_ours_would_have_to_go() -> None:
+    first = free_port()
+    ports = Ports(first, first + 1)
+    with held(first):
+        found = preflight(spec(), {first + 1: "n"}, ports)
+        text = f"no port of {first}-{first + 1} is free (n has {first + 1}, pid {os.getpid()} has {first})"
+        assert (found.reason, found.ports_of) == (None, ("n",))
+        assert found.ports_held == f"{text}: widen machine.ports, or evict one of them"
+        # Its own process gives it back, and is woken where it is.
+        assert preflight(spec(), {first + 1: "m"}, ports).ports_of == ()
+    many = preflight(
+        spec(), {port: f"n{port - first}" for port in range(first, first + 9)}, Ports(first, first + 8)
+    )
+    assert f"(n0 has {first}, n1 has {first + 1}, n2 has {first + 2}, 6 more are taken)" in many.ports_held
 
 
 def test_a_limit_that_cannot_be_set_is_told_before_anybody_goes(monkeypatch: pytest.MonkeyPatch) -> None:
