@@ -7,7 +7,8 @@ from typing import Final
 
 from reconciler.core.memory import Memory
 from reconciler.manifest.applied import Applied
-from reconciler.manifest.diagnostics import ManifestError
+from reconciler.manifest.diagnostics import ManifestError, quoted
+from reconciler.manifest.names import name_problem
 from reconciler.manifest.problems import Problems
 from reconciler.manifest.tree import Map, Mark, SourceFile
 from reconciler.manifest.yaml_source import parse
@@ -118,11 +119,19 @@ class _Conversion:
 
     def _names(self, sections: Mapping[str, Section]) -> dict[str, str]:
         """Return models by name and alias; a name that two have is noted."""
-        names = {name: name for name in sections}
+        names, models = {name: name for name in sections}, self.root.section("models")
         for name, section in sections.items():
+            if problem := name_problem(name):
+                mark = section.node.mark if models is None else models.mark(name)
+                self.root.report.add(
+                    Kind.ERROR, mark, section.path, f"{quoted(name)}: {problem}", "rename the model"
+                )
             for item in section.ids("aliases"):
                 alias, call = item.value, section.call("aliases")
-                if alias in sections:
+                if problem := name_problem(alias):
+                    what = f"{quoted(alias)} is left out: {problem}"
+                    section.report.add(Kind.LOST, item.mark, call, what)
+                elif alias in sections:
                     what = f'"{alias}" is a model of its own, which is what llama-swap takes it for: left out'
                     section.report.add(Kind.DEAD, item.mark, call, what, "rename one of the two")
                 elif alias in names:
@@ -146,7 +155,8 @@ class _Conversion:
         job = Job(name, section, self.common, report, draft, macros.merged(name, self.common.macros, own))
         if not is_null(section.node) and model.convert(job, plain=plain):
             settings.convert(job)
-            aliases = [a for a in draft.keys.get("aliases", []) if a not in self._model_names()]
+            models = self._model_names()
+            aliases = [a for a in draft.keys.get("aliases", []) if a not in models and not name_problem(a)]
             draft.keys["aliases"] = aliases
             if not aliases:
                 del draft.keys["aliases"]

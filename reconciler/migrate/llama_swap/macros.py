@@ -15,6 +15,8 @@ PID: Final = "${PID}"
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,63}")
 _MACRO: Final = re.compile(r"\$\{([a-zA-Z0-9_-]+)\}")
 _VARIABLE: Final = re.compile(r"\$\{env\.([a-zA-Z_][a-zA-Z0-9_]*)\}")
+#: Characters that macros may make of a text at most: some that use each other twice grow beyond any memory.
+_LONGEST: Final = 1 << 18
 _RESERVED: Final = frozenset({"PORT", "MODEL_ID"})
 
 
@@ -76,9 +78,11 @@ def merged(model: str, common: Sequence[Macro], own: Sequence[Macro]) -> list[Ma
 
 
 def expand(text: str, macros: Sequence[Macro]) -> str:
-    """Return `text` with the macros filled in; `${PORT}` and variables stay."""
+    """Return `text` with the macros filled in; `${PORT}` and variables stay, and what would make it too long."""
     for macro in reversed(macros):
-        text = text.replace(f"${{{macro.name}}}", macro.text)
+        slug = f"${{{macro.name}}}"
+        if len(text) + text.count(slug) * len(macro.text) <= _LONGEST:
+            text = text.replace(slug, macro.text)
     return text
 
 
@@ -103,8 +107,9 @@ def _origin(name: str, source: Scalar, macros: Sequence[Macro]) -> Mark:
 
 def _instead(name: str, macros: Sequence[Macro]) -> str:
     if near := nearest(name, [*(m.name for m in macros), "PORT"]):
-        later = any(m.name == near == name for m in macros)
-        return "a macro can use only those defined before it" if later else f"did you mean ${{{near}}}?"
+        if any(m.name == near == name for m in macros):
+            return f"a macro can use only those defined before it, and become {_LONGEST >> 10} KiB of text at most"
+        return f"did you mean ${{{near}}}?"
     if name.isupper():
         return f"a variable of the environment is written ${{env.{name}}}"
     return "define it under macros, or write what it stands for"

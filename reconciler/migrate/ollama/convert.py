@@ -217,12 +217,19 @@ class _Conversion:
     def _settled(self, where: Mark) -> Converted:
         try:
             text, applied = converted.settle(
-                self.draft, self.report, self.folder, self.environ, lambda _name, _why: False
+                self.draft, self.report, self.folder, self.environ, self._leave_out
             )
         except ManifestError as error:
             return Converted("", self.report.sorted(), refused=error.diagnostics)
         self._startable(applied, where)
         return Converted(text, self.report.sorted(), tuple(draft.name for draft in self.draft.models))
+
+    def _leave_out(self, name: str, why: str) -> bool:
+        """Take a model out that no manifest can have, for example for its name; tell whether others are left."""
+        self.draft.models = [draft for draft in self.draft.models if draft.name != name]
+        where = Mark(SourceFile(str(self.folder), self.folder), 0, 0)
+        self.report.add(Kind.LOST, where, name, f"left out: {why}")
+        return bool(self.draft.models)
 
     def _startable(self, applied: Applied, where: Mark) -> None:
         """Note what could not be started here as things are: each reason once."""

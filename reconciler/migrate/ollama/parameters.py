@@ -73,13 +73,21 @@ _ACTIONS: Final[Mapping[str, Callable[[ModelDraft, object], bool]]] = {
 
 def for_all(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return what Ollama's variables set for all models, as `defaults` of a manifest."""
-    defaults: dict[str, Any] = {"idle_ttl": _keep_alive(environ.get("OLLAMA_KEEP_ALIVE", ""))}
+    keep = environ.get("OLLAMA_KEEP_ALIVE", "")
+    defaults: dict[str, Any] = (
+        {"residency": "transient"} if _at_once(keep) else {"idle_ttl": _keep_alive(keep)}
+    )
     context: dict[str, Any] = {}
     if (slots := environ.get("OLLAMA_NUM_PARALLEL", "")).isdecimal() and int(slots) > 1:
         context["slots"] = int(slots)
     if kind := environ.get("OLLAMA_KV_CACHE_TYPE"):
         context["cache_type"] = kind
     return {**defaults, **({"context": context} if context else {})}
+
+
+def _at_once(text: str) -> bool:
+    """Tell whether a model is to be unloaded right after its use: no time at all, in whatever unit."""
+    return bool(re.fullmatch(r"0+[a-z]*", text))
 
 
 def _keep_alive(text: str) -> str:
@@ -91,7 +99,7 @@ def _keep_alive(text: str) -> str:
     if text.startswith("-"):
         return "never"
     if text.isdecimal():
-        return f"{int(text)}s" if int(text) else "1s"
+        return f"{int(text)}s"
     return text if re.fullmatch(r"(?:\d+h)?(?:\d+m)?(?:\d+s)?", text) and text else KEEP_ALIVE
 
 

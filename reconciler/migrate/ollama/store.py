@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reconciler.engines import ollama_store
+from reconciler.manifest.names import name_problem
 from reconciler.memory.gguf import WeightsError
 
 #: Kinds of files that say something about a model besides its weights.
@@ -50,6 +51,8 @@ def tags(folder: Path) -> Iterator[Tag]:
 
 
 def _tag(path: Path, where: ollama_store.Place) -> Tag:
+    if odd := name_problem(where.tag):
+        return Tag(path, where.tag, problem=odd)
     try:
         listed = ollama_store.layers(path, where)
         config = ollama_store.config(path, where)
