@@ -9,15 +9,19 @@ from pathlib import Path
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from reconciler.board import Board, Snapshot
+from reconciler.core.pressure import Level
 from reconciler.gateway.app import create_app
 from reconciler.gateway.server import GatewayServer, bind, serve
 from reconciler.gateway.upstream.pool import UpstreamPool
 from reconciler.gateway.views import standard_views
 from reconciler.leases import LeaseBook
 from reconciler.manifest.applied import GatewaySettings
+from reconciler.samples import Sample
 from reconciler.store import AsyncStore, EvictionRecord, LoadRecord
 from reconciler.store.paths import DATABASE
 from support import wait_for
+
+GIB = 1 << 30
 
 #: Seconds ago, model, reason, seconds it took, what became of it.
 LOADS = (
@@ -32,10 +36,30 @@ LOADS = (
 )
 #: Seconds ago, model, reason, for whom, seconds until it was wanted again.
 EVICTIONS = (
-    (1930, "coder-32b", "MakeRoom", "flux", 830.0),
+    (1930, "coder-32b", "MakeRoom", "flux", 40.0),
     (1130, "flux", "MakeRoom", "coder-32b", None),
     (640, "coder-32b", "IdleExpired", "", None),
     (300, "whisper", "TransientDone", "", 45.0),
+)
+#: Seconds ago, GiB held and reserved, share of the machine in use, how short memory was.
+SAMPLES = (
+    (3310, 0.0, 1.4, 0.24, Level.CALM),
+    (3290, 1.4, 1.4, 0.25, Level.CALM),
+    (3280, 2.8, 43.6, 0.27, Level.CALM),
+    (3258, 46.0, 0.0, 0.61, Level.CALM),
+    (2700, 46.0, 24.5, 0.63, Level.CALM),
+    (2688, 70.5, 0.0, 0.77, Level.SOFT),
+    (2400, 70.5, 0.0, 0.74, Level.CALM),
+    (1930, 46.0, 0.0, 0.59, Level.CALM),
+    (1900, 46.0, 22.7, 0.61, Level.CALM),
+    (1887, 68.7, 0.0, 0.81, Level.SOFT),
+    (1300, 68.7, 0.0, 0.88, Level.HARD),
+    (1130, 46.0, 0.0, 0.62, Level.CALM),
+    (1100, 46.0, 24.5, 0.63, Level.CALM),
+    (1088, 70.5, 0.0, 0.76, Level.SOFT),
+    (640, 46.0, 0.0, 0.58, Level.CALM),
+    (620, 46.0, 11.2, 0.60, Level.CALM),
+    (613, 57.2, 0.0, 0.69, Level.CALM),
 )
 
 
@@ -81,6 +105,7 @@ def served(root: Path, desk: Callable[[float], Snapshot], *, history: bool = Tru
         board.ask = store.ask
         if history:
             portal.call(_fill, store)
+            _fill_samples(board)
         task = portal.start_task_soon(run)
         wait_for(lambda: bool(servers), 10, "a gateway that serves")
         made = Served(sock.getsockname()[1], board, portal, store)
@@ -113,3 +138,10 @@ async def _fill(store: AsyncStore) -> None:
         events.append((now - ago, "evict", model, reason, f"for {whom}, idle 60s" if whom else "idle 60s"))
     for event in sorted(events):
         await store.add_event(*event)
+
+
+def _fill_samples(board: Board) -> None:
+    now, total = time.time(), 128 << 30
+    for ago, held, reserved, used, level in SAMPLES:
+        amounts = (int(108.8 * GIB), int(held * GIB), int(reserved * GIB), int(total * (1 - used)))
+        board.samples.note(Sample(now - ago, *amounts, used, level, relieving=False, models={}), total)

@@ -235,7 +235,7 @@ export function sentence(status, over) {
   const charges = (memory.held ?? 0) + memory.reserved;
   let text = `Models are charged ${size(charges)} of ${size(memory.budget)}`;
   text += over > 0 ? `, ${size(over)} too much.` : `; ${size(memory.free)} can be loaded without evicting anyone.`;
-  if (memory.reserved) text += ` ${size(memory.reserved)} of it is reserved for a load.`;
+  if (memory.reserved) text += ` ${size(memory.reserved)} of these are reserved for a load.`;
   if (memory.pressure.used !== null) text += ` The machine uses ${percent(memory.pressure.used)} of ${size(memory.total)}.`;
   return text;
 }

@@ -1,4 +1,6 @@
-// Figures as the command line writes them, too.
+// Figures as the command line writes them, too; no line breaks between a number and its unit.
+
+const SPACE = "\u00a0";
 
 const UNITS = [
   [2 ** 40, "TiB", 1],
@@ -11,24 +13,24 @@ const UNITS = [
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "unknown";
   for (const [unit, name, digits] of UNITS) {
-    if (Math.abs(bytes) >= unit) return `${(bytes / unit).toFixed(digits)} ${name}`;
+    if (Math.abs(bytes) >= unit) return `${(bytes / unit).toFixed(digits)}${SPACE}${name}`;
   }
-  return `${bytes} B`;
+  return `${bytes}${SPACE}B`;
 }
 
 /** Seconds for people: `3.1 s`, `45 s`, `14 min`, `3 h`, `2 d`. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "";
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
-  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
-  return `${Math.floor(seconds / 86400)} d`;
+  if (seconds < 10) return `${seconds.toFixed(1)}${SPACE}s`;
+  if (seconds < 120) return `${Math.round(seconds)}${SPACE}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}${SPACE}min`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)}${SPACE}h`;
+  return `${Math.floor(seconds / 86400)}${SPACE}d`;
 }
 
 /** The same in whole seconds, for what counts on while one looks. */
 export function wholeSpan(seconds) {
-  return seconds < 120 ? `${Math.max(0, Math.floor(seconds))} s` : span(seconds);
+  return seconds < 120 ? `${Math.max(0, Math.floor(seconds))}${SPACE}s` : span(seconds);
 }
 
 /** Seconds since 1970 as local time of day; with the day if it is not today's. */
@@ -41,7 +43,7 @@ export function clock(epoch) {
 
 /** A share (0 to 1) in whole percent. */
 export function percent(share) {
-  return share === null || share === undefined ? "unknown" : `${Math.round(share * 100)} %`;
+  return share === null || share === undefined ? "unknown" : `${Math.round(share * 100)}${SPACE}%`;
 }
 
 /** `1 request`, `2 requests`. */

@@ -17,7 +17,8 @@ const choice = { text: "", filter: "all", by: "state", down: false };
 export function mountModels() {
   const parts = build();
   fill(byId("models"), parts.tools, parts.scroll, parts.none);
-  watch(["status", "who", "now"], () => known.status && render(parts));
+  watch(["status", "who"], () => known.status && render(parts));
+  watch(["now"], () => parts.shown.forEach((model, index) => updateTimes(parts.body.children[index], model)));
 }
 
 function build() {
@@ -39,7 +40,7 @@ function build() {
     el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...heads, el("th", { scope: "col", role: "columnheader", class: "acts" }, "Actions"))), body);
   const scroll = el("div", { class: "models-scroll" }, table);
   const none = el("p", { class: "faint" });
-  const parts = { tools, scroll, table, body, heads, none, count, order, filter };
+  const parts = { tools, scroll, table, body, heads, none, count, order, filter, shown: [] };
   function choose(change) {
     Object.assign(choice, change);
     if (known.status) render(parts);
@@ -55,6 +56,7 @@ function render(parts) {
   if (parts.order.value !== choice.by) parts.order.value = choice.by;
   const options = [...parts.filter.options];
   Object.values(FILTERS).forEach(([label, wants], i) => setText(options[i], `${label} (${all.filter(wants).length})`));
+  parts.shown = models;
   keyed(parts.body, models, (model) => model.name, makeRow, updateRow);
   setAttribute(parts.table, "data-acts", mayAct() ? "yes" : null);
   show(parts.table, models.length);
@@ -87,12 +89,17 @@ function updateRow(row, model) {
   setText(reason.lastChild, more);
   setText(memory, memoryText(model));
   setText(requests, requestsText(model));
-  setText(idle, model.idle === null ? "–" : model.idle === 0 ? "now" : `${wholeSpan(model.idle + since())} ago`);
-  setText(retry, model.retry_in === null ? "–" : `in ${wholeSpan(model.retry_in - since())}`);
   setText(residency, model.residency ? `${model.residency.replace("_", " ")}, ${model.priority}` : "not in the manifest");
+  updateTimes(row, model);
   for (const cell of [requests, idle, retry]) setAttribute(cell, "data-empty", cell.textContent === "–" ? "yes" : null);
   const resident = model.state === "ready" || model.state === "loading" || model.state === "evicting";
   offer(acts, [!resident, resident && model.residency !== "pinned", model.residency !== null]);
+}
+
+/** What counts on by itself. */
+function updateTimes(row, model) {
+  setText(row.children[5], model.idle === null ? "–" : model.idle === 0 ? "now" : `${wholeSpan(model.idle + since())} ago`);
+  setText(row.children[6], model.retry_in === null ? "–" : `in ${wholeSpan(model.retry_in - since())}`);
 }
 
 /** Show some of the buttons; the focus of one that goes is passed to one that stays. */
