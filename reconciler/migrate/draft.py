@@ -14,6 +14,17 @@ from reconciler.manifest.document import API_VERSION
 WIDTH: Final = 4096
 #: A list of more words than this, or a longer one, is written one word a line.
 _IN_ONE_LINE: Final = 90
+#: How patient others are with requests: nobody is cut for another model, and a wait has hardly an end.
+PATIENCE: Final[Mapping[str, Mapping[str, str]]] = {
+    "timeouts": {"drain": "never"},
+    "queue": {"timeout": "5m"},
+}
+PATIENT: Final = (
+    "nobody is cut for another model, as before; a request that waits has an end now: queue.timeout"
+)
+PATIENT_HOW: Final = (
+    "defaults: timeouts.drain bounds what a busy model gets before it goes, queue.timeout the wait"
+)
 #: The order in which a model's keys are written: what it is, who keeps memory, what it takes, the rest.
 _ORDER: Final = (
     *("engine", "command", "weights", "projector", "adapters", "draft", "python", "role", "aliases"),

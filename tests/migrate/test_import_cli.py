@@ -29,7 +29,7 @@ def test_the_manifest_goes_to_stdout_and_the_report_to_stderr(
     out = capsys.readouterr()
     assert "  chat:\n    # the usual\n    weights: /models/chat.gguf\n" in out.out
     assert f"{source}:1:1: note: models: no --parallel for chat" in out.err
-    assert out.err.endswith("1 model: 2 to know.\n")
+    assert out.err.endswith("1 model: 3 to know.\n")
 
 
 def test_what_is_lost_makes_it_two_and_what_cannot_be_read_one(

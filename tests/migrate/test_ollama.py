@@ -45,7 +45,7 @@ def test_variables_of_the_server_become_defaults(tmp_path: Path) -> None:
     environ = {"OLLAMA_KEEP_ALIVE": "-1", "OLLAMA_NUM_PARALLEL": "2", "OLLAMA_CONTEXT_LENGTH": "2048",
                "OLLAMA_KV_CACHE_TYPE": "q8_0"}  # fmt: skip
     text = convert(models, environ).text
-    assert "  idle_ttl: never\n  context: {slots: 2, cache_type: q8_0}\n" in text
+    assert "  idle_ttl: never\n  context: {slots: 2, cache_type: q8_0}\n  timeouts: {drain: never}\n" in text
     assert "    context: {max_tokens: 2048}\n" in text
 
 

@@ -15,7 +15,7 @@ from reconciler.manifest.yaml_source import parse
 from reconciler.manifest.yaml_text import decode
 from reconciler.migrate import converted, hints
 from reconciler.migrate.converted import Converted
-from reconciler.migrate.draft import ManifestDraft, ModelDraft
+from reconciler.migrate.draft import PATIENT, PATIENT_HOW, ManifestDraft, ModelDraft
 from reconciler.migrate.finding import Kind, Report
 from reconciler.migrate.llama_swap import address, comments, macros, model, residency, settings, sizes, top
 from reconciler.migrate.llama_swap.job import Common, Job
@@ -95,6 +95,7 @@ class _Conversion:
         if self._all_findings().has(Kind.ERROR):
             return converted.empty(self._all_findings())
         report.add(Kind.NOTE, Mark(self.file, 0, 0), "", _LISTEN, _OPEN)
+        report.add(Kind.NOTE, Mark(self.file, 0, 0), "", PATIENT, PATIENT_HOW)
         return self._settled()
 
     # -- the parts -------------------------------------------------------------------------------------------------

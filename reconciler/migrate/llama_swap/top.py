@@ -6,7 +6,7 @@ from typing import Final
 from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.problems import nearest
 from reconciler.manifest.tree import Map, Scalar
-from reconciler.migrate.draft import ManifestDraft
+from reconciler.migrate.draft import PATIENCE, ManifestDraft
 from reconciler.migrate.finding import Kind
 from reconciler.migrate.llama_swap import groups, macros, matrix
 from reconciler.migrate.llama_swap.job import Common
@@ -59,6 +59,8 @@ KNOWN: Final = frozenset(
         *("selectors", "models", "groups", "matrix", "routing", "hooks", "peers"),
     }
 )
+#: Seconds a request waits at most, if loads are no longer than half of it.
+_WAIT: Final = 300
 _STRATEGIES: Final = {"warm": "ready", "pin": "first", "spillover": "ready", "balance": "ready"}
 
 
@@ -75,13 +77,14 @@ def settings(root: Section, common: Common, draft: ManifestDraft) -> None:
         draft.gateway["comments"] = True
         what = "a stream that waits gets comments that say what for, not text in its reasoning"
         root.say(Kind.DIFFERS, "sendLoadingState", what)
-    timeouts = draft.defaults.setdefault("timeouts", {})
+    draft.defaults |= {key: dict(value) for key, value in PATIENCE.items()}
+    timeouts = draft.defaults["timeouts"]
     if root.has("healthCheckTimeout") and (load := root.number("healthCheckTimeout")) is not None:
         timeouts["load"] = span(max(load, 15))
+        if 2 * load > _WAIT:  # who waits for a load must not be sent away before its end
+            draft.defaults["queue"] = {"timeout": span(2 * load)}
     if common.unload:
         timeouts["stop"] = span(common.unload)
-    if not timeouts:
-        del draft.defaults["timeouts"]
     _ports(root, draft)
     for key, (what, advice) in _WITHOUT.items():
         if root.has(key) and not _same(root, key):
@@ -168,6 +171,7 @@ def selectors(root: Section, names: Mapping[str, str], draft: ManifestDraft) -> 
 def peers(root: Section) -> None:
     """Note the servers elsewhere."""
     for _name, each in root.sections("peers"):
+        each.dead(frozenset({"proxy", "apiKey", "models", "filters", "timeouts"}))
         models = [item.value for item in each.scalars("models")]
         where = f"{', '.join(models) or 'its models'} at {each.text('proxy') or '?'}"
         what = f"{where}: reconcile passes nothing on to other machines"

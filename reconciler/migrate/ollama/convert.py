@@ -17,7 +17,7 @@ from reconciler.manifest.tree import Mark, SourceFile
 from reconciler.memory.gguf import Weights, WeightsError, find_weights
 from reconciler.migrate import converted, hints
 from reconciler.migrate.converted import Converted
-from reconciler.migrate.draft import ManifestDraft, ModelDraft
+from reconciler.migrate.draft import PATIENCE, PATIENT, PATIENT_HOW, ManifestDraft, ModelDraft
 from reconciler.migrate.finding import Kind, Report, shown
 from reconciler.migrate.ollama import parameters
 from reconciler.migrate.ollama.store import Tag, names, same, tags, unfinished
@@ -62,6 +62,8 @@ class _Conversion:
             return converted.empty(self.report)
         self.draft.head = [f"Made from Ollama's models in {self.folder} by `reconcile import ollama`."]
         self.draft.defaults = parameters.for_all(self.environ)
+        self.draft.defaults |= {key: dict(value) for key, value in PATIENCE.items()}
+        self.report.add(Kind.NOTE, where, "", PATIENT, PATIENT_HOW)
         self.report.add(Kind.NOTE, where, "", _API, "base URL: http://127.0.0.1:8080/v1")
         return self._settled(where)
 
