@@ -72,8 +72,10 @@ class Blocking(Displacing):
         Nobody may displace that process, and to replace it first would leave its room to who is more urgent. Both are
         possible if both fit, in any order, once it has gone: `row` has become smaller.
         """
+        if not row.pinned or row.fitness is not Fitness.DRIFTED:
+            return None
         waiting = [r for r in self.out_of_room if r.pinned]
-        if len(waiting) != 1 or not row.pinned or row.fitness is not Fitness.DRIFTED:
+        if len(waiting) != 1:
             return None
         first = waiting[0]
         old = self._old(first)

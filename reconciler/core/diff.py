@@ -1,7 +1,7 @@
 """Compare what is wanted with what runs: one row a model, and what runs that nobody wants."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -60,28 +60,24 @@ class Row:
     loss: float = 0.0
     #: Seconds it is expected to spare those who will want it, where something is known of its use and that is asked.
     worth: float | None = None
+    #: Whether somebody is being served, is about to be, or holds it.
+    busy: bool = field(init=False)
+    #: Whether somebody waits for it or asked for it, or the manifest insists: it may displace others.
+    demanded: bool = field(init=False)
+    #: Whether it should be loaded, be it only when there is room.
+    wanted: bool = field(init=False)
 
     @property
     def asleep(self) -> bool:
         """Whether this is the row of a process that sleeps."""
         return self.instance is not None and self.instance.asleep
 
-    @property
-    def busy(self) -> bool:
-        """Whether somebody is being served, is about to be, or holds it."""
-        return self.demand.in_use or self.demand.waiting > 0
-
-    @property
-    def demanded(self) -> bool:
-        """Whether somebody waits for it or asked for it, or the manifest insists: it may displace others."""
-        return self.pinned or self.demand.waiting > 0 or self.demand.wanted
-
-    @property
-    def wanted(self) -> bool:
-        """Whether it should be loaded, be it only when there is room."""
-        if self.demanded:
-            return True
-        return self.spec.residency is Residency.WARM and not self.demand.dismissed
+    def __post_init__(self) -> None:
+        """Work out what a plan asks for several times a model."""
+        demand, spec = self.demand, self.spec
+        self.busy = demand.waiting > 0 or demand.in_use
+        self.demanded = self.pinned or demand.waiting > 0 or demand.wanted
+        self.wanted = self.demanded or (spec.residency is Residency.WARM and not demand.dismissed)
 
 
 def fitness(
