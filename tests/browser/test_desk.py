@@ -210,8 +210,9 @@ KEYS = GatewaySettings(
 
 
 def test_a_key_is_asked_for_and_decides_which_buttons_are_there(gateway: Served, opened: Opened) -> None:
-    gateway.publish(desks.desk(time.monotonic()), KEYS)
     page = opened(gateway.url)
+    expect(row(page, "vision-7b")).to_be_visible()
+    gateway.publish(desks.desk(time.monotonic()), KEYS)  # keys are saved while somebody looks
     dialog = page.get_by_role("dialog", name="An API key is needed")
     field = dialog.get_by_label("Key")
     field.fill("wrong")
@@ -273,3 +274,33 @@ def test_the_theme_can_be_chosen_and_is_kept(gateway: Served, opened: Opened) ->
     expect(button).to_have_text("Theme: dark")
     button.click()
     expect(button).to_have_text("Theme: auto")
+
+
+def test_without_a_stream_it_looks_every_two_seconds(gateway: Served, opened: Opened) -> None:
+    page = opened("about:blank")
+    page.route("**/api/v1/stream", lambda route: route.abort())
+    page.goto(gateway.url)
+    expect(page.locator("#link")).to_have_text("every 2 s")
+    gateway.publish(desks.few(time.monotonic()))
+    expect(page.locator("#models tbody tr")).to_have_count(3)
+    page.unroute("**/api/v1/stream")
+    expect(page.locator("#link")).to_have_text("live")
+
+
+def test_a_page_that_nobody_sees_asks_nothing(gateway: Served, opened: Opened) -> None:
+    page = opened("about:blank")
+    page.clock.install()
+    page.goto(gateway.url)
+    link = page.locator("#link")
+    expect(link).to_have_text("live")
+    hide = "hidden => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});"
+    hide += " document.dispatchEvent(new Event('visibilitychange')); }"
+    page.evaluate(hide, True)
+    page.clock.fast_forward(31_000)
+    expect(link).to_have_text("paused")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(10_000)
+    assert asked == []
+    page.evaluate(hide, False)
+    expect(link).to_have_text("live")

@@ -2,8 +2,8 @@
 
 import { resume } from "./actions.js";
 import { byId, el, keyed, setText, show } from "./dom.js";
-import { wholeSpan } from "./format.js";
-import { known, mayAct, since, watch } from "./store.js";
+import { clock } from "./format.js";
+import { known, mayAct, watch } from "./store.js";
 
 /**
  * @typedef {object} Banner
@@ -17,13 +17,14 @@ import { known, mayAct, since, watch } from "./store.js";
 
 /** Begin to show them. */
 export function mountBanners() {
-  watch(["status", "link", "who", "now"], () =>
+  watch(["status", "link", "who"], () =>
     keyed(byId("banners"), [...ofLink(), ...(known.status ? ofStatus(known.status) : [])], (b) => b.key, make, update));
 }
 
 /** @returns {Banner[]} */
 function ofLink() {
-  const age = known.status ? ` What is shown is ${wholeSpan(since())} old.` : "";
+  // No age: it would be read out each second.
+  const age = known.status ? ` What is shown is of ${clock(known.seen)}.` : "";
   switch (known.link.state) {
     case "offline":
       return [{ key: "link", level: "bad", title: "Disconnected", text: `reconcile does not answer; trying again every 2 s.${age}` }];

@@ -31,13 +31,13 @@ export function refresh() {
 export async function follow() {
   watchVisibility();
   for (;;) {
+    again = false;
     if (paused) {
       set({ link: { state: "paused", text: "paused" } });
       await waited(HOUR);
       continue;
     }
     abort = new AbortController();
-    again = false;
     const entry = await tried();
     if (entry && !paused) await looked();
     if (!paused) await waited(known.link.state === "key" ? HOUR : POLL);
@@ -85,8 +85,13 @@ async function streamed() {
   }
 }
 
+/** When what comes now was seen. */
+function moment() {
+  return { at: clockNow(), seen: Date.now() / 1000 };
+}
+
 function take(event, data) {
-  if (event === "status") set({ status: JSON.parse(data), at: clockNow() });
+  if (event === "status") set({ status: JSON.parse(data), ...moment() });
   else if (event === "plan") set({ plan: JSON.parse(data) });
   else if (event === "event") addEvents([JSON.parse(data)]);
   else if (event === "end") set({ link: { state: "ended", text: "reconcile has ended" } });
@@ -96,7 +101,7 @@ function take(event, data) {
 async function looked() {
   try {
     const [status, plan] = await Promise.all([get("/api/v1/status"), get("/api/v1/plan")]);
-    set({ status, plan, at: clockNow(), link: { state: "polling", text: `every ${POLL} s` } });
+    set({ status, plan, ...moment(), link: { state: "polling", text: `every ${POLL} s` } });
     getEvents();
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error;

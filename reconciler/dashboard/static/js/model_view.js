@@ -78,6 +78,7 @@ function renderTop(parts) {
 
 function facts(model) {
   const all = [
+    ["Reason", model.verdict?.reason],
     ["Memory", memoryText(model)],
     ["Requests", requestsText(model)],
     ["Served since it was loaded", model.served],

@@ -87,6 +87,7 @@ function updateRow(row, model) {
   const [head, more] = said(model.verdict);
   setText(reason.firstChild, head);
   setText(reason.lastChild, more);
+  setAttribute(reason, "title", model.verdict?.reason ?? null);
   setText(memory, memoryText(model));
   setText(requests, requestsText(model));
   setText(residency, model.residency ? `${model.residency.replace("_", " ")}, ${model.priority}` : "not in the manifest");

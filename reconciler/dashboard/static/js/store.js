@@ -10,6 +10,7 @@
  * @property {{key: string | null, scopes: string[], open: boolean} | null} who
  * @property {{state: string, text: string}} link
  * @property {number} at     clock of this page, in seconds, at which `status` came
+ * @property {number} seen   the same moment in seconds since 1970, for people
  * @property {number} now    the same clock, now; it turns once a second
  * @property {string} route  the model whose page is shown; "" = the overview
  */
@@ -24,6 +25,7 @@ export const known = {
   who: null,
   link: { state: "connecting", text: "connecting" },
   at: 0,
+  seen: 0,
   now: clockNow(),
   route: "",
 };
