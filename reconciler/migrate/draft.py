@@ -22,9 +22,7 @@ PATIENCE: Final[Mapping[str, Mapping[str, str]]] = {
 PATIENT: Final = (
     "nobody is cut for another model, as before; a request that waits has an end now: queue.timeout"
 )
-PATIENT_HOW: Final = (
-    "defaults: timeouts.drain bounds what a busy model gets before it goes, queue.timeout the wait"
-)
+PATIENT_HOW: Final = "both stand under `defaults`; timeouts.drain is what a busy model gets before it goes"
 #: The order in which a model's keys are written: what it is, who keeps memory, what it takes, the rest.
 _ORDER: Final = (
     *("engine", "command", "weights", "projector", "adapters", "draft", "python", "role", "aliases"),

@@ -10,6 +10,7 @@ from reconciler.engines.llama import words as llama_words
 from reconciler.manifest.tree import Mark, Scalar
 from reconciler.manifest.words import SplitError, split
 from reconciler.migrate.finding import Kind, Report
+from reconciler.migrate.llama_swap.known import SERVERS
 
 #: Programs that start another one, and end with it.
 _WRAPPERS: Final = frozenset(
@@ -105,15 +106,9 @@ def _found(command: Split) -> Split:
         return command
     for at in range(1, len(command.words)):
         there = replace(command, at=at)
-        if there.llama or there.name in KNOWN_PROGRAMS:
+        if there.llama or there.name in SERVERS or there.python or there.container:
             return there
     return command
-
-
-#: Other servers that have an engine of their own.
-KNOWN_PROGRAMS: Final = frozenset(
-    {"vllm", "mlx_lm.server", "whisper-server", "sd-server", "text-embeddings-router", "infinity_emb"}
-)
 
 
 def value_of(words: Sequence[str], *names: str) -> str | None:

@@ -1,43 +1,24 @@
 """The other servers that have an engine of their own; what their flags are called in a manifest the engine says."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from reconciler.engines import registry
 from reconciler.migrate.llama_swap.command import Split
 from reconciler.migrate.llama_swap.flags import Converted
+from reconciler.migrate.llama_swap.known import SERVERS, Server
 from reconciler.migrate.llama_swap.paths import placed
 
 _NUMBERS: Final = frozenset({"context.max_tokens", "context.slots", "device.threads"})
+#: Flags for the tokens of one request; others of this key say it for all of them, or a share of the memory.
+_LENGTHS: Final = frozenset({"--max-model-len", "--context-length", "--max-kv-size", "--max-batch-tokens"})
 _TASKS: Final = {
     **dict.fromkeys(("embed", "embedding", "pooling"), "embedding"),
     **dict.fromkeys(("score", "rerank", "reward"), "rerank"),
     **dict.fromkeys(("classify", "classification"), "classify"),
     **dict.fromkeys(("generate", "auto"), "chat"),
     "transcription": "asr",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Server:
-    engine: str
-    #: What it is for if nothing says so.
-    role: str
-    #: A word before the flags, behind which the model may stand: `vllm serve MODEL`.
-    verb: str = ""
-    #: Names of the module that `python -m` starts.
-    modules: tuple[str, ...] = ()
-
-
-_SERVERS: Final = {
-    "vllm": _Server("vllm", "chat", "serve", ("vllm.entrypoints.openai.api_server",)),
-    "mlx_lm.server": _Server("mlx", "chat", modules=("mlx_lm.server", "mlx_lm")),
-    "whisper-server": _Server("whisper.cpp", "asr"),
-    "sd-server": _Server("sd.cpp", "image"),
-    "text-embeddings-router": _Server("tei", "embedding"),
-    "infinity_emb": _Server("infinity", "embedding", "v2"),
 }
 
 
@@ -53,14 +34,20 @@ def convert(command: Split, base: Path) -> Converted:
     assert found is not None, "the command was recognised"
     server, words = found
     made = Converted({"engine": server.engine})
-    if "/" in command.program and not command.python:
-        made.keys["command"] = [*command.words[: command.at], placed(command.program, base)]
-    elif command.python and "/" in command.program:
+    bare = "/" not in command.program
+    if command.python and command.at:
+        made.refused = "it is started through another program, which has no key beside `python`"
+    elif command.python and not bare:
         made.keys["python"] = placed(command.program, base)
+    elif not command.python and (command.at or not bare):
+        program = command.program if bare else placed(command.program, base)
+        made.keys["command"] = [*command.words[: command.at], program]
     if server.role != "chat":
         made.keys["role"] = server.role
     _flags(server, words, made, base)
     weights = made.keys.get("weights")
+    if made.refused:
+        return made
     if weights is None:
         made.refused = "nothing in it says which weights it serves"
     elif not _is_path(weights, base):
@@ -70,21 +57,21 @@ def convert(command: Split, base: Path) -> Converted:
     return made
 
 
-def _found(command: Split) -> tuple[_Server, tuple[str, ...]] | None:
+def _found(command: Split) -> tuple[Server, tuple[str, ...]] | None:
     """Return the server and the words behind its name and verb."""
-    server, words = _SERVERS.get(command.name), command.args
+    server, words = SERVERS.get(command.name), command.args
     if command.python and words[:1] == ("-m",):
         module = words[1:2]
-        server = next((s for s in _SERVERS.values() if module and module[0] in s.modules), None)
+        server = next((s for s in SERVERS.values() if module and module[0] in s.modules), None)
         words = words[2:]
-        if server and server.engine == "mlx" and words[:1] == ("server",):
+        if module and module[0] in ("mlx_lm", "mlx_vlm") and words[:1] == ("server",):
             words = words[1:]
     elif server and server.verb:
         server, words = (server, words[1:]) if words[:1] == (server.verb,) else (None, ())
     return (server, words) if server else None
 
 
-def _flags(server: _Server, words: Sequence[str], made: Converted, base: Path) -> None:
+def _flags(server: Server, words: Sequence[str], made: Converted, base: Path) -> None:
     owned = getattr(registry.get(server.engine), "owned", {})
     place = 0
     if words and not words[0].startswith("-"):
@@ -109,7 +96,7 @@ def _owned(flag: str, key: str, value: str, made: Converted, base: Path) -> None
     into: dict[str, Any] = made.keys.setdefault(outer, {}) if inner and " " not in key else made.keys
     if key in ("", "port", "aliases"):
         return
-    if key in _NUMBERS and value.isdecimal() and int(value) and "utilization" not in flag:
+    if key in _NUMBERS and value.isdecimal() and int(value) and (flag in _LENGTHS or inner != "max_tokens"):
         into[inner] = int(value)
     elif key == "context.cache_type" and value not in ("", "auto") and not value.isdecimal():
         into[inner] = value
@@ -117,6 +104,8 @@ def _owned(flag: str, key: str, value: str, made: Converted, base: Path) -> None
         made.keys["weights"] = value
     elif key == "draft" and not value.startswith("{"):
         made.keys["draft"] = placed(value, base)
+    elif flag == "--is-embedding":
+        made.keys["role"] = "embedding"
     elif key == "role" and value in _TASKS:
         made.keys["role"] = _TASKS[value]
     elif not (key == "context.cache_type" and value == "auto"):
