@@ -27,6 +27,12 @@ def fixed_port(proxy: str) -> int | None:
         return None
 
 
+def host(address: str) -> str:
+    """Return host and port of an address, for a message: it may hold a password besides."""
+    parts = _parts(address)
+    return parts.netloc.rpartition("@")[2] or "?" if parts else "?"
+
+
 def usable(job: Job, proxy: str) -> bool:
     """Note what of an address has no counterpart; tell whether a server of this machine stands behind it."""
     parts = _parts(proxy.replace(PORT, _SOME_PORT))

@@ -136,7 +136,7 @@ def _environment(job: Job) -> None:
     for item in job.section.scalars("env"):
         name, equals, value = item.value.partition("=")
         if not equals or not name:
-            what = f"{quoted(name)} is no NAME=value, and sets nothing"
+            what = f"{shown(name)} is no NAME=value, and sets nothing"
             job.report.add(
                 Kind.DEAD, item.mark, job.section.call("env"), what, "write NAME=value, or delete it"
             )

@@ -7,8 +7,8 @@ from reconciler.manifest.diagnostics import quoted
 from reconciler.manifest.problems import nearest
 from reconciler.manifest.tree import Map, Scalar
 from reconciler.migrate.draft import PATIENCE, ManifestDraft
-from reconciler.migrate.finding import Kind
-from reconciler.migrate.llama_swap import groups, macros, matrix
+from reconciler.migrate.finding import Kind, shown
+from reconciler.migrate.llama_swap import address, groups, macros, matrix
 from reconciler.migrate.llama_swap.job import Common
 from reconciler.migrate.llama_swap.model import say_taken_at
 from reconciler.migrate.llama_swap.routing import Routing
@@ -173,7 +173,7 @@ def peers(root: Section) -> None:
     for _name, each in root.sections("peers"):
         each.dead(frozenset({"proxy", "apiKey", "models", "filters", "timeouts"}))
         models = [item.value for item in each.scalars("models")]
-        where = f"{', '.join(models) or 'its models'} at {each.text('proxy') or '?'}"
+        where = f"{', '.join(models) or 'its models'} at {address.host(each.text('proxy'))}"
         what = f"{where}: reconcile passes nothing on to other machines"
         root.report.add(Kind.LOST, each.node.mark, each.path, what, "have clients ask it directly")
 
@@ -231,6 +231,12 @@ def _router(root: Section, names: Mapping[str, str]) -> Section | None:
 
 def _scheduler(block: Section, names: Mapping[str, str]) -> None:
     scheduler = block.section("scheduler")
+    if scheduler is not None:
+        scheduler.dead(frozenset({"use", "settings"}))
+        if (use := scheduler.text("use")) not in ("", "fifo"):
+            scheduler.say(
+                Kind.LOST, "use", f"no {shown(use)}: requests wait in the order of priority and arrival"
+            )
     settings = scheduler.section("settings") if scheduler else None
     fifo = settings.section("fifo") if settings else None
     order = fifo.section("priority") if fifo else None
