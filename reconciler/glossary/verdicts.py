@@ -109,6 +109,12 @@ VERDICTS: Final = (
         "mend what the message names; it is looked at again by itself",
     ),
     _verdict(
+        Reason.NO_PORT,
+        _STAYS_OUT,
+        "Every port of `machine.ports` is taken, one of them at least by a model of ours.",
+        "it is loaded once one comes free; a wider `machine.ports` lets more models run side by side",
+    ),
+    _verdict(
         Reason.BACKING_OFF,
         "crashes.md#when-it-is-tried-again",
         "Its last start failed, and it is tried again at the time that is shown.",
