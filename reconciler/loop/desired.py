@@ -83,5 +83,5 @@ class Desired:
         try:
             return await self._store.generation(applied.digest)
         except StoreError as error:
-            self._keeper.trouble = str(error)
+            self._keeper.failed(error)
             return self.applied.manifest.generation + (applied.digest != self.applied.digest)

@@ -8,38 +8,40 @@ import structlog
 
 from reconciler.store import AsyncStore, StoreError
 
-#: Seconds without a write that failed after which the log says that the trouble is over. On a full disk a page comes
-#: free now and then, which takes a row or two, and a turn with nothing to write succeeds as well: the trouble goes on.
-#: More than `tally.PACE`, after which the last one tries again.
+#: Seconds without a write that failed after which log and status say that the trouble is over. On a full disk a page
+#: comes free now and then, which takes a row or two, and a turn with nothing to write succeeds as well: the trouble
+#: goes on. More than `tally.PACE`, after which the last one tries again.
 CALM_SECONDS: Final = 10.0
 
 log = structlog.get_logger("reconciler.loop")
 
 
 class Keeper:
-    """Tries writes and remembers whether the last one failed."""
+    """Tries writes and remembers whether one failed a moment ago."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        #: Why the last write failed, None when it did not; for the status.
+        #: Why the last one failed of all writes, None when that is over; for the status.
         self.trouble: str | None = None
-        #: When a write failed last, until the log has said that this is over; None = it has nothing to say.
-        self._failed_at: float | None = None
+        self._failed_at = float("-inf")
 
     async def keep(self, write: Awaitable[object]) -> bool:
         """Return whether it was written. Trouble is logged when it begins and once it is over, not each time."""
         try:
             await write
         except StoreError as error:
-            if self._failed_at is None:
-                log.error("the ledger cannot be written: the models serve on", error=str(error))
-            self.trouble, self._failed_at = str(error), self._clock()
+            self.failed(error)
             return False
-        self.trouble = None
-        if self._failed_at is not None and self._clock() - self._failed_at >= CALM_SECONDS:
+        if self.trouble is not None and self._clock() - self._failed_at >= CALM_SECONDS:
             log.info("the ledger can be written again")
-            self._failed_at = None
+            self.trouble = None
         return True
+
+    def failed(self, error: StoreError) -> None:
+        """Note that a write failed."""
+        if self.trouble is None:
+            log.error("the ledger cannot be written: the models serve on", error=str(error))
+        self.trouble, self._failed_at = str(error), self._clock()
 
     async def catch_up(self, store: AsyncStore) -> list[str]:
         """Have the store look after its file and write what waits; return what became of the file, for people."""
