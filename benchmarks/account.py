@@ -22,8 +22,8 @@ from reconciler.host import Host, Ports
 from reconciler.host.ask import run_command
 from reconciler.leases import LeaseBook
 from reconciler.loop.launches import Launch, Launches
-from reconciler.loop.loop import CALM_TICK
 from reconciler.loop.observe import Observer
+from reconciler.loop.rest import CALM_TICK
 from reconciler.memory.machine import open_machine
 from reconciler.memory.probe import MachineProbe
 from support import FAKE, healthy, wait_for

@@ -18,7 +18,6 @@ import structlog
 from reconciler.board import Board
 from reconciler.core import book as ledger_book
 from reconciler.core import machine, pressure
-from reconciler.core.launch import LaunchSpec
 from reconciler.core.memory import Watermarks
 from reconciler.core.plan import plan
 from reconciler.core.types import Evict, Load, Outcome, Plan, Preflight, Reason, Step, World
@@ -26,7 +25,7 @@ from reconciler.core.underway import told
 from reconciler.host import Host, Ports
 from reconciler.leases import LeaseBook
 from reconciler.loop.admission import admissions
-from reconciler.loop.adopt import adopt, tried, used_before
+from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
 from reconciler.loop.drains import Drains
@@ -40,7 +39,7 @@ from reconciler.loop.history import History
 from reconciler.loop.jobs import Jobs
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
-from reconciler.loop.launches import Launch, Launches
+from reconciler.loop.launches import Launches
 from reconciler.loop.ledger import Ledger
 from reconciler.loop.liveness import Liveness
 from reconciler.loop.loading import Loader
@@ -50,24 +49,19 @@ from reconciler.loop.outcomes import Outcomes
 from reconciler.loop.outlook import Outlook
 from reconciler.loop.publish import Publisher
 from reconciler.loop.refusals import once_ready, refusals
+from reconciler.loop.rest import CROWDED_PACE, Rest
 from reconciler.loop.safe_mode import SafeMode
 from reconciler.loop.scarce import Looking
 from reconciler.loop.slot import Slot
 from reconciler.loop.states import States
+from reconciler.loop.takeover import Takeover
 from reconciler.manifest import Applied, ManifestError
 from reconciler.manifest.applied import OnExit
 from reconciler.memory.probe import MachineProbe
 from reconciler.store import AsyncStore
 
-#: Seconds between turns when nothing happens, and while something is being done.
-CALM_TICK: Final = 10.0
-BUSY_TICK: Final = 0.5
 #: Seconds between looks while something that is asked for lacks room: other programs give memory back without a word.
 BLOCKED_TICK: Final = 1.0
-#: Seconds between looks at most while somebody waits for models in use: hundreds of requests may end in each of them.
-CROWDED_PACE: Final = 0.1
-#: A model waits for others that are in use, or were loaded a moment ago.
-FOR_REST: Final = frozenset({Reason.VICTIMS_BUSY, Reason.VICTIMS_KEPT})
 _FOR_ROOM: Final = frozenset(
     {
         Reason.INSUFFICIENT_MEMORY,
@@ -77,10 +71,6 @@ _FOR_ROOM: Final = frozenset(
         Reason.OUTRANKED,
     }
 )
-#: Share of the probe's pace at which memory is glanced at while a model loads.
-LOADING_SHARE: Final = 0.03
-#: A turn that comes this much later than it should (the machine slept, we were stopped) only looks.
-LATE: Final = 5.0
 #: With `once`: how often a model that fails to load is tried before that is the result.
 ONCE_TRIES: Final = 2
 
@@ -143,7 +133,7 @@ class Loop:
             clock=clock,
             changed=self.wake,
         )
-        self._loader = Loader(self._hands, Ports(*applied.ports), self._watch_soon)
+        self._loader = Loader(self._hands, Ports(*applied.ports), lambda launch: self._takeover.watch(launch))
         self._jobs = Jobs(self._hands, self._loader.http)
         self._liveness = Liveness(self._hands, self._loader.http, lambda: self._applied)
         self._evictor = Evictor(self._hands, close_upstream, self._jobs, self._loader.http)
@@ -156,6 +146,9 @@ class Loop:
             ports=self._loader.use_ports,
             hide=host.hide,
             states=self._states,
+        )
+        self._takeover = Takeover(
+            self._hands, self._loader, self._ledger, self._journal, self._desired, lambda: self._tasks
         )
         self._ending = Ending(
             self._hands,
@@ -175,10 +168,7 @@ class Loop:
         #: Why the load in flight was given up otherwise.
         self._given_up = NOT_WANTED
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._wake, self._urgent = anyio.Event(), anyio.Event()
-        #: Somebody waits for models in use to come to rest: each end of a request says so, and most say nothing new.
-        self._crowded = False
-        self._late = False
+        self._rest = Rest(self._observer, self._slot, lambda: self._applied.manifest, clock)
         self._stopping = False
         #: What whoever asked to stop wants to become of the models; None = nothing was said of that.
         self._on_exit: OnExit | None = None
@@ -191,12 +181,11 @@ class Loop:
 
     def wake(self) -> None:
         """Have the loop look now."""
-        self._urgent.set()
-        self._wake.set()
+        self._rest.wake()
 
     def nudge(self) -> None:
         """Have the loop look soon: now, unless it has just looked and waits for a model in use to come to rest."""
-        self._wake.set()
+        self._rest.nudge()
 
     def manifest(self, reading: Applied | ManifestError) -> None:
         """Leave a new reading of the manifest."""
@@ -250,7 +239,7 @@ class Loop:
                     later = self._clock() + BLOCKED_TICK
                     until: float | None = await machine_around.attempt(self._timed_turn, later)
                     if not self._halted:
-                        await self._sleep(until)
+                        await self._rest.until(until)
                 if not self._options.once or self._stopping:
                     await (self._ending.leave_all if self.leaves else self._ending.stop_all)()
                 await self._history.close(self._clock())
@@ -282,36 +271,17 @@ class Loop:
         for model in self._history.resumed.dismissed:
             self._book.dismiss(model)
         await self._desired.apply(self._applied)
-        specs = self._applied.launches
         self._book.assign(admissions(self._applied, ()))
         for launch in await adopt(
-            self._host, self._store, self._keeper, specs, self._loader.http, self._clock(), self._journal
+            self._host,
+            self._store,
+            self._keeper,
+            self._applied.launches,
+            self._loader.http,
+            self._clock(),
+            self._journal,
         ):
-            entry = self._ledger.entry(launch.model, launch.digest)
-            launch.said, launch.build = entry.said, entry.build
-            self._launches.add(launch)
-            self._watch_soon(launch)
-            spec = specs.get(launch.model)
-            if (
-                launch.ready
-                and not launch.on_trial
-                and spec is not None
-                and self._launches.serving(launch.model) is None
-            ):
-                await self._serve_on(launch, spec)
-
-    async def _serve_on(self, launch: Launch, spec: LaunchSpec) -> None:
-        """Send requests to a process of an earlier run; its idle time goes on."""
-        used = used_before(launch, self._desired.spec(launch.model), self._clock())
-        await self._loader.serve(launch, spec, used)
-
-    async def _try(self, launch: Launch) -> None:
-        """Serve with a process of an earlier run that was silent at first, once it answers."""
-        answers = await tried(launch, self._loader.http, self._journal)
-        spec = self._applied.launches.get(launch.model)
-        if answers and spec is not None and self._launches.serving(launch.model) is None:
-            await self._serve_on(launch, spec)
-        self.wake()
+            await self._takeover.take(launch)
 
     async def _timed_turn(self) -> float | None:
         begun = self._clock()
@@ -323,7 +293,7 @@ class Loop:
     async def _turn(self) -> float | None:
         """Look, plan, begin at most one step, publish. Return when to look again at the latest."""
         now = self._clock()
-        self._wake, self._urgent = anyio.Event(), anyio.Event()
+        self._rest.over()
         await self._desired.take()
         for hold in self._book.expire(now):
             await self._journal.lease_over(hold)
@@ -370,7 +340,7 @@ class Loop:
         world = self._outlook.world(manifest, observation, self._ledger.entries(), now)
         self._history.mend(manifest, world, now)
         made = told(plan(manifest, world, now), self._slot.state)
-        self._crowded = any(v.reason in FOR_REST for v in made.verdicts)
+        self._rest.planned(made)
         proved = once_ready(manifest, world.ledger)
         for model, refusal in refusals(made, proved).items():
             self._book.refuse(model, refusal)
@@ -396,34 +366,6 @@ class Loop:
         await self._logs.look(self._applied.launches, self._launches, calm=self._slot.idle)
         await self._history.write(now)
         return until
-
-    async def _sleep(self, until: float | None) -> None:
-        turned = now = self._clock()
-        tick = now + (CALM_TICK if self._slot.idle else BUSY_TICK)
-        wake_at = max(now, tick if until is None else min(tick, until))
-        while not self._wake.is_set() and (now := self._clock()) < wake_at:
-            with anyio.move_on_after(min(wake_at - now, self._glance_after)):
-                await self._wake.wait()
-            if not self._wake.is_set() and await self._alarmed():
-                break
-        if self._crowded and not self._urgent.is_set():
-            with anyio.move_on_after(turned + CROWDED_PACE - self._clock()):
-                await self._urgent.wait()
-        self._late = self._clock() - wake_at > LATE
-        if self._late:
-            log.warning("this turn comes late and only looks", seconds=self._clock() - wake_at)
-
-    @property
-    def _glance_after(self) -> float:
-        """Seconds until the next glance between two looks."""
-        pace = self._observer.pace
-        return pace * LOADING_SHARE if isinstance(self._slot.state, machine.Loading) else pace
-
-    async def _alarmed(self) -> bool:
-        """Glance at the memory: others fill it faster than a calm loop looks, and a load faster than a busy one."""
-        if isinstance(self._slot.state, machine.Loading):
-            return await self._observer.sinks(self._applied.manifest)
-        return self._slot.idle and await self._observer.uneasy(self._marks)
 
     # -- deciding and acting ---------------------------------------------------------------------------------------
 
@@ -453,7 +395,7 @@ class Loop:
                 self._converged(made, world, now)
             # A deadline that has passed is the business of the action it belongs to, and no reason to look at once.
             return decision.until if decision.until is None or decision.until > now else None
-        if self._late:
+        if self._rest.late:
             # After a suspend every age and deadline lies: the next turn acts on what it has read itself.
             return now
         if self._observer.is_old(_started_by(decision.step), world.observation.at):
@@ -500,7 +442,7 @@ class Loop:
         state = self._slot.state
         if isinstance(state, machine.Evicting) and any(d.waiting for d in world.observation.demands):
             self._evictor.hurry_sleep()
-        if not isinstance(state, machine.Evicting) or self._evictor.drain is None or self._late:
+        if not isinstance(state, machine.Evicting) or self._evictor.drain is None or self._rest.late:
             return
         model = self._desired.promised(state.action.model)
         limit = min(model.drain_timeout, self._stop_asked - state.since + LAST_DRAIN)
@@ -551,18 +493,6 @@ class Loop:
     @property
     def _halted(self) -> bool:
         return isinstance(self._slot.state, machine.Halted)
-
-    def _watch_soon(self, launch: Launch) -> None:
-        assert self._tasks is not None, "the loop runs"
-        self._tasks.start_soon(self._watch, launch)
-        if launch.on_trial:
-            self._tasks.start_soon(self._try, launch)
-
-    async def _watch(self, launch: Launch) -> None:
-        launch.exit = await self._host.wait_exit(launch.process)
-        launch.exited_at = self._clock()
-        launch.exited.set()
-        self.wake()
 
 
 def _started_by(step: Step) -> str:

@@ -12,8 +12,8 @@ from reconciler.core.types import Evict, Load, Manifest, Plan, Reason, Residency
 from reconciler.leases import Lease, Refusal
 from reconciler.leases.page import Page
 from reconciler.loop.drains import Drains
-from reconciler.loop.loop import CROWDED_PACE, FOR_REST
 from reconciler.loop.refusals import once_ready, refusals
+from reconciler.loop.rest import CROWDED_PACE, FOR_REST
 from reconciler.simulate.clock import CALL, COME, END, Clock
 from reconciler.simulate.crowd import Crowd
 from reconciler.simulate.desk import Desk
