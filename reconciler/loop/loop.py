@@ -29,10 +29,8 @@ from reconciler.loop.adopt import adopt
 from reconciler.loop.deaths import take_deaths
 from reconciler.loop.desired import Desired
 from reconciler.loop.drains import Drains
-from reconciler.loop.ending import LAST_DRAIN, Ending
+from reconciler.loop.ending import Ending
 from reconciler.loop.evicting import REPLACING, Evictor
-from reconciler.loop.floor import FloorWatch, Sunk
-from reconciler.loop.giving_up import NOT_WANTED, over
 from reconciler.loop.hands import Hands
 from reconciler.loop.hands import Outcome as Done
 from reconciler.loop.history import History
@@ -55,6 +53,7 @@ from reconciler.loop.scarce import Looking
 from reconciler.loop.slot import Slot
 from reconciler.loop.states import States
 from reconciler.loop.takeover import Takeover
+from reconciler.loop.underway import Underway
 from reconciler.manifest import Applied, ManifestError
 from reconciler.manifest.applied import OnExit
 from reconciler.memory.probe import MachineProbe
@@ -162,11 +161,9 @@ class Loop:
         self._drains = Drains()
         self._slot = Slot(self.wake, self._observer.available)
         self._forget: set[str] = set()
-        self._floor = FloorWatch()
-        #: Why the load in flight was ended for want of memory.
-        self._sunk: Sunk | None = None
-        #: Why the load in flight was given up otherwise.
-        self._given_up = NOT_WANTED
+        self._underway = Underway(
+            self._slot, self._desired, self._loader, self._evictor, self._drains, self._outlook
+        )
         self._tasks: anyio.abc.TaskGroup | None = None
         self._rest = Rest(self._observer, self._slot, lambda: self._applied.manifest, clock)
         self._stopping = False
@@ -298,7 +295,7 @@ class Loop:
         for hold in self._book.expire(now):
             await self._journal.lease_over(hold)
         for ended, outcome in self._slot.take(now):
-            await self._outcomes.close(ended, outcome, self._sunk, self._given_up, now)
+            await self._outcomes.close(ended, outcome, self._underway.sunk, self._underway.given_up, now)
             self._outlook.closed(ended, outcome, now)
         await take_deaths(
             self._launches,
@@ -336,7 +333,7 @@ class Loop:
         self._book.assign(admitted)
         observation = self._drains.spare(self._observer.used(observation), now)
         manifest = self._outlook.manifest(self._applied.manifest)
-        self._sunk = self._floor.look(self._slot.state, manifest, observation) or self._sunk
+        self._underway.look(manifest, observation)
         world = self._outlook.world(manifest, observation, self._ledger.entries(), now)
         self._history.mend(manifest, world, now)
         made = told(plan(manifest, world, now), self._slot.state)
@@ -370,10 +367,7 @@ class Loop:
     # -- deciding and acting ---------------------------------------------------------------------------------------
 
     async def _decide(self, made: Plan, world: World, now: float) -> float | None:
-        self._give_up_load(world)
-        self._review_drain(world, now)
-        if (patience := self._loader.patience) is not None:
-            self._slot.goes_on(patience.last, patience.seconds, now)
+        self._underway.review(world, now, stop_asked=self._stop_asked, late=self._rest.late)
         state = self._slot.state
         if isinstance(state, machine.Settling) and isinstance(made.head, Load):
             self._slot.enough_room()
@@ -410,7 +404,7 @@ class Loop:
         state = machine.begin(self._slot.state, made, world, specs, now)
         step = state.action
         assert self._tasks is not None, "the loop runs"
-        self._sunk, self._given_up = None, NOT_WANTED
+        self._underway.begun()
         self._outlook.begun(step, now)
         self._history.begun(step, now)
         if isinstance(step, Load):
@@ -433,39 +427,6 @@ class Loop:
 
     async def _evict(self, step: Evict) -> Done:
         return await self._evictor.evict(step, partial(self._desired.promised, step.model))
-
-    def _review_drain(self, world: World, now: float) -> None:
-        """Hold a drain in progress to its limits as they are now, and call it off when it is not needed any more.
-
-        A server that is being asked to sleep is not waited for as long as it likes once somebody waits for room.
-        """
-        state = self._slot.state
-        if isinstance(state, machine.Evicting) and any(d.waiting for d in world.observation.demands):
-            self._evictor.hurry_sleep()
-        if not isinstance(state, machine.Evicting) or self._evictor.drain is None or self._rest.late:
-            return
-        model = self._desired.promised(state.action.model)
-        limit = min(model.drain_timeout, self._stop_asked - state.since + LAST_DRAIN)
-        self._evictor.limit(limit)
-        self._slot.limits(limit, model.stop_grace, now)
-        if not self._stopping:
-            why = self._drains.judge(state, limit, self._applied.manifest, world, now)
-            if why:
-                self._evictor.call_off(why)
-
-    def _give_up_load(self, world: World) -> None:
-        """Cancel a load whose model was removed or changed, that takes too much, or that nobody waits for while
-        somebody waits for another one, and any when we are to stop.
-        """
-        state = self._slot.state
-        if not isinstance(state, machine.Loading):
-            return
-        why = over(state.action, self._desired.spec(state.action.model), stopping=self._stopping)
-        why = why or (self._sunk.message if self._sunk else self._outlook.breaks_off(state, world))
-        if why:
-            if self._given_up == NOT_WANTED:  # the first reason counts
-                self._given_up = why
-            self._slot.cancel_load()
 
     def _converged(self, made: Plan, world: World, now: float) -> None:
         """With `once`: halt when there is nothing to do, and nothing that would be tried again."""

@@ -38,7 +38,7 @@ class Run:
     def __init__(self, store: AsyncStore, wall: float = WALL) -> None:
         self.clock = Clock()
         self.shift = wall - self.clock.now
-        self.store, self.keeper, self.counts = store, Keeper(), Counts()
+        self.store, self.keeper, self.counts = store, Keeper(self.clock), Counts()
         self.book = LeaseBook(lambda: None, self.clock)
         self.book.configure(dict.fromkeys(("chat", "coder"), QueueLimits()))
         self.journal = Journal(store, self.keeper, None, wall=self.wall)  # type: ignore[arg-type]
