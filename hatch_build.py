@@ -9,6 +9,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 TARGET = "reconciler/built_from.txt"
+#: What a wheel is made of: whatever else differs, or is missing, makes no other wheel.
+_MADE_OF = ("reconciler", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 
 
 class CommitHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -36,5 +38,6 @@ def _commit(root: Path) -> str:
         command = ["git", "-C", str(root), *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    dirty = "+dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", *_MADE_OF)
+    dirty = "+dirty" if changed else ""
     return git("rev-parse", "--short=7", "HEAD") + dirty
