@@ -98,6 +98,7 @@ COMPLETE: Final = "__complete"
 #: The verbs that ask the loop, and the scope their API key needs.
 SCOPES: Final = {
     "status": "read",
+    "top": "read",
     "explain": "read",
     "events": "read",
     "history": "read",

@@ -50,6 +50,23 @@ class LoopClient:
             raise CliError(f"the loop at {self.url} speaks status format {version!r}, this program reads 1")
         return document
 
+    def plan(self) -> dict[str, Any]:
+        """Return the plan document. Raises NotRunningError, RefusedError."""
+        return self.call("GET", "/api/v1/plan")
+
+    def newest_events(self, count: int) -> list[dict[str, Any]]:
+        """Return the newest events, oldest first; none where the ledger cannot be read now.
+
+        Raises NotRunningError, RefusedError.
+        """
+        try:
+            found: list[dict[str, Any]] = self.call("GET", f"/api/v1/events?limit={count}")["events"]
+        except RefusedError as error:
+            if error.kind != "history_unavailable":
+                raise
+            return []
+        return found
+
     def act(self, model: str, verb: str) -> dict[str, Any]:
         """Ask for a load, an evict or a forget, by name or alias. Raises NotRunningError, RefusedError."""
         return self.call("POST", f"/api/v1/models/{quote(model, safe='')}/{verb}")

@@ -6,20 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-from reconciler.cli.client import NotRunningError, RefusedError, key_header, refusal, running_url
+from reconciler.cli.client import NotRunningError, running_url
 from reconciler.cli.past import events_query, given
+from reconciler.cli.sse import stream
 
 if TYPE_CHECKING:
     from reconciler.render.event_query import EventQuery
 
-#: Seconds without a byte after which a stream is given up: it says every 15 s that it lives.
-SILENCE: Final = 45.0
 #: Tries to take up a stream that broke, one a second.
 TRIES: Final = 5
-#: The last line of a stream that ends with its loop.
-_OVER: Final = b": over\n"
 
 
 def follow(
@@ -50,23 +47,5 @@ def follow(
 
 
 def _stream(url: str, query: "EventQuery", seen: int | None) -> Iterator[dict[str, Any]]:
-    place = urlsplit(url)
-    headers = {"Accept": "text/event-stream", **key_header()}
-    if seen is not None:
-        headers["Last-Event-ID"] = str(seen)
-    connection = http.client.HTTPConnection(place.hostname or "127.0.0.1", place.port or 80, timeout=SILENCE)
-    try:
-        connection.request("GET", f"/api/v1/events?{urlencode(given(events_query(query)))}", headers=headers)
-        answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            raise refusal(url, answer.status, answer.read())
-        if not (answer.headers.get("content-type") or "").startswith("text/event-stream"):
-            raise RefusedError(f"what answers at {url} does not tell of events", answer.status)
-        # The library takes a connection that is lost between two pieces for the end.
-        while (line := answer.readline()) != _OVER:
-            if not line:
-                raise ConnectionError("the connection was lost")
-            if line.startswith(b"data: "):
-                yield json.loads(line[6:])
-    finally:
-        connection.close()
+    for _, data in stream(url, f"/api/v1/events?{urlencode(given(events_query(query)))}", seen):
+        yield json.loads(data)

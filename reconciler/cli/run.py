@@ -19,6 +19,7 @@ VERBS: Final = (
     "diff",
     "schema",
     "status",
+    "top",
     "explain",
     "events",
     "history",

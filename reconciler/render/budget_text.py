@@ -6,6 +6,7 @@ from typing import Any, Final
 from reconciler.render.budget_lines import memory_lines
 from reconciler.render.notes import note_lines
 from reconciler.render.paint import Paint, one_line, painter
+from reconciler.render.stretches import ASCII, BLOCKS, Signs, Stretch, drawn, legend_of, of_models
 from reconciler.render.units import Scale, scale_for
 
 Json = Mapping[str, Any]
@@ -14,10 +15,6 @@ Json = Mapping[str, Any]
 WIDTH: Final = 60
 #: Names a line gives before it only counts.
 _NAMED: Final = 6
-#: Models, as many as are named, and all others; what is not to be had, the reserve, what is free; for terminals that
-#: can show them, and for all else.
-BLOCKS: Final = ("█▓▒#=%+", "▚", "░", "·")
-ASCII: Final = ("#=%+*@&", "x", "-", ".")
 _KINDS: Final = ("weights", "context", "overhead", "peak", "measured", "charged")
 _HEAD: Final = (
     "MODEL",
@@ -99,7 +96,7 @@ def _total_cells(totals: Json, scale: Scale) -> tuple[str, ...]:
     return ("total", "", "", *sizes)
 
 
-def _bar(budget: Json, scale: Scale, signs: tuple[str, str, str, str]) -> list[str]:
+def _bar(budget: Json, scale: Scale, signs: Signs) -> list[str]:
     """Return the memory as one line, and below it what each stretch stands for.
 
     Shown are the models that are loaded or that the manifest wants loaded from the start.
@@ -107,30 +104,16 @@ def _bar(budget: Json, scale: Scale, signs: tuple[str, str, str, str]) -> list[s
     bar = budget["bar"]
     if bar is None:
         return ["memory   the machine's memory is unknown: " + one_line(budget["machine"]["source"])]
-    of_models, unavailable, reserve, free = signs
-    models = [(m["name"], m["bytes"], of_models[min(n, _NAMED)]) for n, m in enumerate(bar["models"])]
+    models = of_models([(m["name"], m["bytes"]) for m in bar["models"]], signs)
     rest = [
-        ("free", bar["free"], free),
-        ("not available", bar["unavailable"], unavailable),
-        ("reserve", bar["reserve"], reserve),
+        Stretch("free", bar["free"], signs.free),
+        Stretch("not available", bar["unavailable"], signs.taken),
+        Stretch("reserve", bar["reserve"], signs.reserve),
     ]
-    legend = [f"{sign} {name} {scale.size(size)}" for name, size, sign in models[:_NAMED]]
-    if more := models[_NAMED:]:
-        legend.append(f"{of_models[_NAMED]} {len(more)} more {scale.size(sum(size for _, size, _ in more))}")
-    legend += [f"{sign} {name} {scale.size(size)}" for name, size, sign in rest if size]
+    legend = [*legend_of(models, scale), *(part.text(scale) for part in rest if part.bytes)]
     if bar["over"]:
         legend.append(f"over by {scale.size(bar['over'])}")
-    return [f"memory   [{_drawn([*models, *rest])}]", "         " + "  ".join(legend)]
-
-
-def _drawn(parts: Sequence[tuple[str, int, str]]) -> str:
-    """Return the bar: each part from its start to its end on one scale, so that errors of rounding do not add up."""
-    whole = sum(size for _, size, _ in parts) or 1
-    drawn, done = "", 0
-    for _, size, sign in parts:
-        done += size
-        drawn += sign * (round(done * WIDTH / whole) - len(drawn))
-    return drawn.ljust(WIDTH)
+    return [f"memory   [{drawn([*models, *rest], WIDTH)}]", "         " + "  ".join(legend)]
 
 
 def _fits(budget: Json, scale: Scale, paint: Paint) -> list[str]:

@@ -1,7 +1,7 @@
 """Events as people read them: one line each, in local time."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from reconciler.render.paint import Paint, one_line
@@ -41,8 +41,9 @@ def clock_text(at: float) -> str:
 class EventLines:
     """Writes events below each other. Columns grow with what comes, and never shrink: lines may be out already."""
 
-    def __init__(self, paint: Paint) -> None:
+    def __init__(self, paint: Paint, clock: Callable[[float], str] = clock_text) -> None:
         self._paint = paint
+        self._clock = clock
         self._kind, self._model = _KIND_WIDTH, _MODEL_WIDTH
 
     def lines(self, events: Iterable[Json]) -> list[str]:
@@ -59,7 +60,7 @@ class EventLines:
         message = f": {one_line(event['message'])}" if event["message"] else ""
         model = _model(event).ljust(self._model)
         pad = " " * (self._kind - len(kind))
-        return f"{self._paint(clock_text(event['at']), 'dim')}  {shown}{pad}  {model}  {reason}{message}"
+        return f"{self._paint(self._clock(event['at']), 'dim')}  {shown}{pad}  {model}  {reason}{message}"
 
 
 def _model(event: Json) -> str:

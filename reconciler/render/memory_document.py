@@ -5,12 +5,13 @@ from typing import Final
 
 from reconciler.core import book
 from reconciler.core.account import breakdown
-from reconciler.core.memory import Estimate, Said
+from reconciler.core.memory import Estimate, Said, Watermarks
 from reconciler.core.types import Instance, LedgerEntry, Observation, Preflight
 from reconciler.render.memory_shapes import (
     BreakdownDocument,
     EstimateDocument,
     LevelName,
+    MarksDocument,
     ModelMemoryDocument,
     PressureDocument,
     SaidDocument,
@@ -40,6 +41,11 @@ def pressure_document(seen: Observation) -> PressureDocument:
     """Return whether memory is short."""
     short = seen.pressure
     return PressureDocument(LEVELS[short.level], short.used, short.relieving, short.cause)
+
+
+def marks_document(marks: Watermarks | None) -> MarksDocument | None:
+    """Return the watermarks of a manifest."""
+    return None if marks is None else MarksDocument(marks.soft, marks.hard, marks.critical, marks.target)
 
 
 def model_memory(

@@ -41,6 +41,20 @@ class PressureDocument(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class MarksDocument(Document):
+    """The watermarks: shares of the machine's memory in use (0-1)."""
+
+    soft: float
+    """Above it only what somebody waits for is loaded."""
+    hard: float
+    """Above it models are evicted, and no load may lead there."""
+    critical: float
+    """Above it models in use are evicted too."""
+    target: float
+    """Below it evicting for the hard mark ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class EstimateDocument(Document):
     """What a model will hold, by kind, before it is loaded."""
 

@@ -1,8 +1,8 @@
 """A plan as people read it: what happens, to whom, what it costs, and why, in aligned columns."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reconciler.core.types import Account, Evict, Outcome, Plan, Reason, Step, Verdict
 from reconciler.render.advice_shapes import HintDocument
@@ -131,6 +131,26 @@ def _verdict_row(verdict: Verdict, scale: Scale) -> _Row:
     verb = {Outcome.KEEP: "holds", Outcome.EVICT: "frees"}.get(verdict.outcome, "needs")
     why = why_text(verdict.reason, verdict.detail)
     return _Row("", verdict.outcome, verdict.model, verb, scale.size(verdict.size), "", why)
+
+
+def step_lines(plan: Mapping[str, Any], scale: Scale, paint: Paint) -> list[str]:
+    """Return the steps of a plan document as they stand in the text of a plan."""
+    reloaded = {v["model"] for v in plan["verdicts"] if v["outcome"] == "reload"}
+    return _table([_document_row(step, reloaded, scale) for step in plan["steps"]], paint)
+
+
+def _document_row(step: Mapping[str, Any], reloaded: set[str], scale: Scale) -> _Row:
+    evict = step["action"] == "evict"
+    symbol = (Outcome.RELOAD if step["model"] in reloaded else Outcome.EVICT) if evict else Outcome.LOAD
+    return _Row(
+        f"{step['number']}.",
+        symbol,
+        step["model"],
+        "frees" if evict else "needs",
+        scale.size(step["bytes"]),
+        f"-> {scale.number(step['free'])} free",
+        why_text(step["reason"], step["detail"], step["for_model"]),
+    )
 
 
 def _table(rows: list[_Row], paint: Paint) -> list[str]:

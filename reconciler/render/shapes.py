@@ -8,7 +8,12 @@ from typing import Final, Literal
 
 from reconciler.render.advice_shapes import HintDocument
 from reconciler.render.document import Document as Document
-from reconciler.render.memory_shapes import BreakdownDocument, ModelMemoryDocument, PressureDocument
+from reconciler.render.memory_shapes import (
+    BreakdownDocument,
+    MarksDocument,
+    ModelMemoryDocument,
+    PressureDocument,
+)
 from reconciler.render.prewarm_shapes import ModelPrewarmDocument, PrewarmDocument
 from reconciler.render.traffic_shapes import GateDocument, LeaseDocument, QueueDocument, RequestsDocument
 from reconciler.render.verdict_shapes import OutcomeName as OutcomeName
@@ -168,6 +173,10 @@ class MemoryDocument(Document):
     breakdown: BreakdownDocument | None
     """Who holds the memory; null where the system does not say enough."""
     pressure: PressureDocument
+    reserve: int | None
+    """Kept for the system."""
+    marks: MarksDocument | None
+    """Null for a manifest without watermarks."""
 
 
 @dataclass(frozen=True, slots=True)

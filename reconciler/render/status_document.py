@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from reconciler.core import book
 from reconciler.core.machine import Evicting, Halted, Idle, Loading, Settling
 from reconciler.core.status import Condition
 from reconciler.core.types import (
@@ -12,7 +13,13 @@ from reconciler.core.types import (
 )
 from reconciler.render.advice_document import hint_documents
 from reconciler.render.health_document import health_document
-from reconciler.render.memory_document import breakdown_document, model_memory, pressure_document, sum_known
+from reconciler.render.memory_document import (
+    breakdown_document,
+    marks_document,
+    model_memory,
+    pressure_document,
+    sum_known,
+)
 from reconciler.render.model_facts import ModelFacts, model_facts, model_state
 from reconciler.render.plan_document import as_json, git_document, verdict_document
 from reconciler.render.prewarm_document import model_prewarm, prewarm_document
@@ -108,6 +115,8 @@ def _memory(snapshot: "Snapshot", now: float) -> MemoryDocument:
         gpu_ceiling=memory.gpu.ceiling if memory.gpu is not None else None,
         breakdown=breakdown_document(seen),
         pressure=pressure_document(seen),
+        reserve=book.reserve(snapshot.applied.manifest, memory),
+        marks=marks_document(snapshot.applied.manifest.watermarks),
     )
 
 

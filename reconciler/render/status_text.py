@@ -27,21 +27,26 @@ _NEUTRAL: Final = frozenset({"Progressing"})
 def status_text(status: Json, *, colour: bool = False) -> str:
     """Return the status document as text without a final newline."""
     paint = painter(colour)
-    memory = status["memory"]
-    scale = scale_for([memory["budget"] if memory["budget"] is not None else memory["held"]])
+    memory, scale = status["memory"], status_scale(status)
     lines = [f"reconcile {status['version']}  pid {status['pid']}  {status['url']}"]
-    lines += _manifest(status["manifest"], paint)
-    lines += [_memory(memory, scale), *_machine(memory, scale), f"action   {action_text(status)}"]
+    lines += manifest_lines(status["manifest"], paint)
+    lines += [memory_line(memory, scale), *machine_lines(memory, scale), f"action   {action_text(status)}"]
     lines += [*virtual_lines(status["virtual"]), *gate_lines(status["gates"])]
     lines += [*prewarm_lines(status["prewarm"]), ""]
     lines += _table(status["models"], scale, paint)
     if held := lease_lines(status["leases"], paint):
         lines += ["", *held]
-    if bad := _bad_conditions(status, paint):
+    if bad := condition_lines(status, paint):
         lines += ["", *bad]
     if status["advice"]:
         lines += ["", *(f"advice: {one_line(hint['text'])}" for hint in status["advice"])]
     return "\n".join(lines)
+
+
+def status_scale(status: Json) -> Scale:
+    """Return the unit of the budget, in which all memory of a status is shown."""
+    memory = status["memory"]
+    return scale_for([memory["budget"] if memory["budget"] is not None else memory["held"]])
 
 
 def doing_text(doing: str, model: str, elapsed: float, expected: float | None) -> str:
@@ -67,7 +72,8 @@ def condition_is_fine(condition: Json) -> bool:
     return bool(condition["status"] == ("False" if condition["type"] in _BAD_WHEN_TRUE else "True"))
 
 
-def _manifest(manifest: Json, paint: Paint) -> list[str]:
+def manifest_lines(manifest: Json, paint: Paint) -> list[str]:
+    """Return the manifest in force, and what is wrong with a newer one."""
     git = manifest["git"]
     commit = f"  git {git['commit']}{'+dirty' if git['dirty'] else ''}" if git else ""
     start = f"manifest {manifest['path']}  generation {manifest['generation']}{commit}  "
@@ -80,7 +86,8 @@ def _manifest(manifest: Json, paint: Paint) -> list[str]:
     return lines + [f"  warning: {one_line(w)}" for w in manifest["warnings"]]
 
 
-def _memory(memory: Json, scale: Scale) -> str:
+def memory_line(memory: Json, scale: Scale) -> str:
+    """Return the memory account; the first figure carries the unit."""
     labels = ("budget", "held", "reserved", "free", "available")
     text = "   ".join(f"{scale.number(memory[label])} {label}" for label in labels)
     return "memory   " + text.replace(
@@ -88,7 +95,7 @@ def _memory(memory: Json, scale: Scale) -> str:
     )
 
 
-def _machine(memory: Json, scale: Scale) -> list[str]:
+def machine_lines(memory: Json, scale: Scale) -> list[str]:
     """Return who holds the machine's memory, where that is known."""
     parts = memory["breakdown"]
     if parts is None:
@@ -159,7 +166,7 @@ def verdict_text(model: Json) -> str:
     return why_text(verdict["reason"], verdict["detail"]) if verdict else "-"
 
 
-def _bad_conditions(status: Json, paint: Paint) -> list[str]:
+def condition_lines(status: Json, paint: Paint) -> list[str]:
     """Return what is not fine, except for what the lines above already say: a refused manifest, a model not ready."""
     bad = [(_subject(c), c) for c in status["conditions"] if c["type"] != "ManifestValid"]
     bad += [
@@ -174,7 +181,7 @@ def _subject(condition: Json) -> str:
 
 
 def _condition(name: str, condition: Json, paint: Paint) -> str:
-    return f"{name}: {paint(condition_text(condition), 'red')}"
+    return f"{one_line(name)}: {paint(condition_text(condition), 'red')}"
 
 
 def condition_text(condition: Json) -> str:
