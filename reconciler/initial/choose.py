@@ -88,8 +88,8 @@ def _entry(name: str, model: Model, engines: Sequence[str], budget: int | None) 
         found = _with_engine(name, model, engine, budget)
         if isinstance(found, Choice):
             return found
-        reasons.append(found)
-    return reasons[0]
+        reasons.append(found if len(servers(model.kind, model.role)) == 1 else f"with {engine}: {found}")
+    return "; ".join(reasons)
 
 
 def _nobody(model: Model) -> str:

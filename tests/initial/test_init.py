@@ -294,3 +294,64 @@ def test_whatever_lies_there_everything_that_is_written_fits(
     high = [m.need for m in document.models if m.priority == "high"]
     others = [m.need for m in document.models if m.priority != "high"]
     assert not high or sum(high) + max(others, default=0) <= (document.budget or 0)
+
+
+QWEN: dict[str, Any] = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "num_hidden_layers": 24,
+    "hidden_size": 896,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "vocab_size": 151936,
+    "intermediate_size": 4864,
+    "max_position_embeddings": 32768,
+    "torch_dtype": "bfloat16",
+}
+BGE: dict[str, Any] = {
+    "architectures": ["BertModel"],
+    "model_type": "bert",
+    "num_hidden_layers": 12,
+    "hidden_size": 384,
+    "num_attention_heads": 12,
+    "vocab_size": 30522,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 512,
+}
+
+
+def folder(path: Path, config: dict[str, Any]) -> Path:
+    """Write a folder of safetensors as it comes from the Hub, with tokenizer and chat template."""
+    write_model(path, config, elements=1 << 20)
+    (path / "tokenizer.json").write_text("{}")
+    (path / "tokenizer_config.json").write_text('{"chat_template": "x"}')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("config", "engine", "role"),
+    [
+        (QWEN, "vllm", "chat"),
+        (QWEN, "sglang", "chat"),
+        (QWEN, "transformers", "chat"),
+        (QWEN | {"quantization": {"bits": 4, "group_size": 64}}, "mlx", "chat"),
+        (BGE, "infinity", "embedding"),
+    ],
+)
+def test_folders_are_served_by_what_is_here(
+    tmp_path: Path, config: dict[str, Any], engine: str, role: str
+) -> None:
+    folder(tmp_path / "models" / "some-model", config)
+    document = init(tmp_path, here=files.here(engine), memory=files.memory(96 * files.GIB))
+    assert [(m.name, m.engine, m.role) for m in document.models] == [("some-model", engine, role)], document
+    launch = load(tmp_path).launches["some-model"]
+    assert registry.get(engine).foreseen(launch).steady == document.models[0].steady
+
+
+def test_where_no_engine_can_have_it_each_says_why(tmp_path: Path) -> None:
+    folder(tmp_path / "models" / "some-model", BGE)
+    document = init(tmp_path, here=files.here("tei"))
+    assert document.left_out[0].why.startswith("with tei: its weights are 2 MiB")
+    folder(tmp_path / "models" / "some-model", QWEN)
+    document = init(tmp_path, here=files.here("vllm", "transformers"), force=True)
+    assert [m.engine for m in document.models] == ["transformers"]
