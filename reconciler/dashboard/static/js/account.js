@@ -15,17 +15,20 @@ import { counted, percent, size } from "./format.js";
  *
  * @typedef {object} Line
  * @property {string} name
+ * @property {number} scale  bytes from one end to the other
  * @property {Stretch[]} stretches
  *
  * @typedef {object} Picture
- * @property {number} scale  bytes from one end to the other
- * @property {Line[]} lines  measured, charged
+ * @property {Line[]} lines  measured and charged, on one scale
+ * @property {Line | null} enlarged  the charges and the budget alone, where these are a small part of the machine
  * @property {{key: string, label: string, at: number, level: string}[]} marks
  * @property {number} over   bytes by which the charges pass the budget
  */
 
 /** A model whose stretch would be narrower than this share of the line is shown with the other small ones. */
 const SMALL = 0.006;
+/** A budget below this share of the machine is shown a second time, enlarged. */
+const ENLARGED = 0.5;
 /** Turns the colour from one model to the next, so that neighbours differ. */
 const GOLDEN_ANGLE = 137.508;
 
@@ -35,14 +38,14 @@ export function picture(status, budget) {
   const hues = new Map(status.models.map((model, index) => [model.name, (index * GOLDEN_ANGLE + 250) % 360]));
   const charges = charged(status, budget);
   const sum = charges.reduce((total, charge) => total + charge.bytes, 0);
-  const scale = Math.max(memory.total ?? 0, memory.budget ?? 0, sum);
+  const own = Math.max(memory.budget ?? 0, sum);
+  const scale = Math.max(memory.total ?? 0, own);
   if (scale === 0) return null;
+  const line = (name, to, stretches) => ({ name, scale: to, stretches: labelled(stretches) });
+  const charge = (name, to) => line(name, to, chargedLine(memory, budget, charges, hues, to));
   return {
-    scale,
-    lines: [
-      { name: "measured", stretches: labelled(measuredLine(status, hues, scale)) },
-      { name: "charged", stretches: labelled(chargedLine(memory, budget, charges, hues, scale)) },
-    ],
+    lines: [line("measured", scale, measuredLine(status, hues, scale)), charge("charged", scale)],
+    enlarged: own > 0 && own < scale * ENLARGED ? charge("enlarged", own) : null,
     marks: marks(memory, budget, scale),
     over: memory.budget === null ? 0 : Math.max(0, sum - memory.budget),
   };

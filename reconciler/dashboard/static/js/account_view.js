@@ -8,7 +8,7 @@ import { modelHref } from "./router.js";
 
 /** Labels are left out where there is no room for them. */
 const LABELLED = 0.055;
-const LINES = { measured: "Measured", charged: "Charged" };
+const LINES = { measured: "Measured", charged: "Charged", enlarged: "Budget" };
 const KEYS = [
   ["weights", "weights"],
   ["context", "KV cache"],
@@ -36,7 +36,8 @@ function build() {
   const text = el("p", { class: "lead" });
   const lines = el("div", { class: "lines" });
   const marks = el("div", { class: "marks" });
-  const drawing = el("div", { class: "drawing", role: "img" }, lines, marks);
+  const enlarged = el("div", { class: "lines" });
+  const drawing = el("div", { role: "img" }, el("div", { class: "drawing" }, lines, marks), enlarged);
   const legend = el("ul", { class: "legend" }, ...KEYS.map(([kind, label]) =>
     el("li", {}, el("span", { class: `swatch kind-${kind}`, "aria-hidden": "true" }), label)));
   const body = el("tbody");
@@ -51,7 +52,7 @@ function build() {
   const details = el("details", {}, el("summary", {}, "In figures"),
     el("div", { ...scroll, "aria-label": "Memory of models" }, table),
     el("div", { ...scroll, "aria-label": "Memory of the machine" }, rest));
-  return { root: el("div", {}, text, drawing, legend, details), text, drawing, lines, marks, legend, details, body, foot };
+  return { root: el("div", {}, text, drawing, legend, details), text, drawing, lines, marks, enlarged, legend, details, body, foot };
 }
 
 function render(parts) {
@@ -66,11 +67,12 @@ function render(parts) {
 
 function draw(parts, made, said) {
   setAttribute(parts.drawing, "aria-label", `${said} The same in figures follows below.`);
-  setAttribute(parts.drawing, "data-over", made.over > 0 ? "yes" : null);
-  keyed(parts.lines, made.lines, (line) => line.name, makeLine, (node, line) =>
-    keyed(node.lastChild, line.stretches, (s) => s.key, makeStretch, (n, s) => place(n, s, made.scale)));
+  for (const [where, lines] of [[parts.lines, made.lines], [parts.enlarged, made.enlarged ? [made.enlarged] : []]]) {
+    keyed(where, lines, (line) => line.name, makeLine, (node, line) =>
+      keyed(node.lastChild, line.stretches, (s) => s.key, makeStretch, (n, s) => place(n, s, line.scale)));
+  }
   const rows = rowsFor(made.marks, parts.marks.clientWidth);
-  setStyle(parts.drawing, "--rows", String(Math.max(0, ...rows.map(({ row }) => row + 1))));
+  setStyle(parts.drawing.firstChild, "--rows", String(Math.max(0, ...rows.map(({ row }) => row + 1))));
   keyed(parts.marks, made.marks, (mark) => mark.key, () => el("span", { class: "mark" }, el("span")), (node, mark, i) => {
     setStyle(node, "left", `${(mark.at * 100).toFixed(2)}%`);
     setStyle(node, "--row", String(rows[i].row));

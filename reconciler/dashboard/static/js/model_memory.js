@@ -43,7 +43,7 @@ function kinds(model) {
     ["While it loads", estimate?.peak, undefined, undefined],
     ["Most ever measured", undefined, undefined, peak || undefined],
     ["Would come back", undefined, undefined, releasable || undefined],
-    ["Promised, not held yet", undefined, undefined, reserved || undefined],
+    ["Promised, not held yet", reserved || undefined, undefined, undefined],
     ["Charged", model.size, undefined, undefined],
   ];
   return rows.filter(([, ...cells]) => cells.some((cell) => cell !== undefined && cell !== null));

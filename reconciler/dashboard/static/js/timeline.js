@@ -3,35 +3,46 @@
 /** The lanes below the curves, from above. */
 export const LANES = ["load", "evict"];
 const LANE = 18;
-const LEFT = 56;
+const LEFT = 62;
+const RIGHT = 46;
+/** Seconds the drawing covers at least. */
+const SHORTEST = 300;
 const AXIS = 20;
 const TOP = 8;
 
 /**
+ * Two scales: bytes at the left, for what models are charged; the share of the machine in use at the right.
  * @param {any} timeline what /api/v1/timeline answers
- * @param {number} total bytes of the machine, for readings that are shares of it
  * @param {number} width of the drawing
  * @param {number} height
  */
-export function shapes(timeline, total, width, height) {
-  const { since: from, to, samples, actions } = timeline;
-  const lanes = LANES.length * LANE;
-  const bottom = height - AXIS - lanes;
-  const top = Math.max(total, ...samples.flatMap((s) => [s.budget ?? 0, (s.held ?? 0) + s.reserved]), 1);
-  const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / Math.max(1, to - from)) * (width - LEFT - 8);
-  const y = (bytes) => bottom - (Math.min(bytes, top) / top) * (bottom - TOP);
-  const frame = { left: LEFT, right: width - 8, top: TOP, bottom };
+export function shapes(timeline, width, height) {
+  const { to, samples, actions } = timeline;
+  const from = begin(timeline);
+  const bottom = height - AXIS - LANES.length * LANE;
+  const top = Math.max(...samples.flatMap((s) => [s.budget ?? 0, (s.held ?? 0) + s.reserved]), 1) * 1.1;
+  const right = width - RIGHT;
+  const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / Math.max(1, to - from)) * (right - LEFT);
+  const at = (share) => bottom - Math.min(share, 1) * (bottom - TOP);
+  const y = (bytes) => at(bytes / top);
   return {
-    frame,
-    used: area(runs(samples, to, x, y, (s) => (s.used === null ? null : s.used * top)), bottom),
+    frame: { left: LEFT, right, top: TOP, bottom },
     charged: area(runs(samples, to, x, y, (s) => (s.held === null ? null : s.held + s.reserved)), bottom),
+    used: line(runs(samples, to, x, at, (s) => s.used)),
     budget: line(runs(samples, to, x, y, (s) => s.budget)),
     levels: bands(samples, x, to),
     marks: actions.map((action, index) => mark(action, index, x, bottom)),
-    ticks: ticks(from, to).map((at) => ({ at, x: x(at) })),
-    scale: [0, 0.5, 1].map((share) => ({ bytes: top * share, y: y(top * share) })),
+    ticks: ticks(from, to).map((tick) => ({ at: tick, x: x(tick) })),
+    scale: [0, 0.5, 1].map((share) => ({ share, bytes: Math.round(top * share), y: at(share) })),
     lanes: LANES.map((name, i) => ({ name, y: bottom + i * LANE + LANE / 2 + 6 })),
   };
+}
+
+/** Where the drawing begins: an hour ago, or a little before the first thing that is known of a shorter time. */
+function begin({ since, to, samples, actions }) {
+  const first = Math.min(...[...samples, ...actions].map(({ at }) => at), to);
+  const short = Math.max((to - first) * 1.1, SHORTEST);
+  return Math.max(since, to - short);
 }
 
 /** Stairs, for a sample holds until the next; they break where the value is not known. */

@@ -2,7 +2,7 @@
 
 import { ApiFailure, get } from "./api.js";
 import { byId, el, fill, keyed, setAttribute, setText, show, svg } from "./dom.js";
-import { clock, counted, size, span } from "./format.js";
+import { clock, counted, percent, size, span } from "./format.js";
 import { meaning } from "./reasons.js";
 import { modelHref } from "./router.js";
 import { known, set, watch } from "./store.js";
@@ -46,12 +46,12 @@ async function refresh() {
 
 function build() {
   const text = el("p", { class: "lead" });
-  const layers = ["levels", "used", "charged", "budget", "grid", "marks"].map((name) => svg("g", { class: `layer-${name}` }));
+  const layers = ["levels", "charged", "grid", "budget", "used", "marks"].map((name) => svg("g", { class: `layer-${name}` }));
   const drawing = el("div", { class: "drawing" });
   const picture = svg("svg", { role: "img", height: HEIGHT, class: "timeline" }, ...layers);
   drawing.append(picture);
   const legend = el("ul", { class: "legend" }, ...[["load", "load"], ["evict", "evict"], ["regretted", "evicted, and wanted again soon"], ["failed", "failed"],
-    ["charged-area", "charged to models"], ["used-area", "machine in use"], ["budget-line", "budget"], ["soft", "soft"], ["hard", "hard"], ["critical", "critical pressure"]]
+    ["charged-area", "charged to models"], ["budget-line", "budget"], ["used-line", "machine in use, in %"], ["soft", "soft"], ["hard", "hard"], ["critical", "critical pressure"]]
     .map(([kind, label]) => el("li", {}, el("span", { class: `swatch time-${kind}`, "aria-hidden": "true" }), label)));
   const body = el("tbody");
   const table = el("table", { class: "figures" }, el("caption", { class: "hidden" }, "What was done in the last hour"),
@@ -66,7 +66,7 @@ function render(parts) {
   show(parts.drawing, timeline);
   if (!timeline) return;
   const width = Math.max(280, parts.drawing.clientWidth);
-  const made = shapes(timeline, known.status?.memory.total ?? 0, width, HEIGHT);
+  const made = shapes(timeline, width, HEIGHT);
   setAttribute(parts.picture, "viewBox", `0 0 ${width} ${HEIGHT}`);
   setAttribute(parts.picture, "width", width);
   const said = summary(timeline);
@@ -86,12 +86,13 @@ function draw(layers, made) {
     keyed(layers[name], [made[name]], () => name, () => svg("path"), (node, d) => setAttribute(node, "d", d));
   }
   const lines = [
-    ...made.scale.map(({ bytes, y }) => ({ key: `y${y}`, x: 4, y: y + 4, text: size(Math.round(bytes)), line: `M ${frame.left} ${y} H ${frame.right}` })),
+    ...made.scale.map(({ bytes, y }) => ({ key: `y${y}`, x: 4, y: y + 4, text: size(bytes), line: `M ${frame.left} ${y} H ${frame.right}` })),
+    ...made.scale.map(({ share, y }) => ({ key: `s${y}`, x: frame.right + 6, y: y + 4, text: percent(share) })),
     ...made.ticks.map(({ at, x }) => ({ key: `x${at}`, x, y: HEIGHT - 5, text: clock(at).slice(-8, -3), line: `M ${x} ${frame.top} V ${HEIGHT - 18}`, middle: true })),
     ...made.lanes.map(({ name, y }) => ({ key: name, x: 4, y: y + 2, text: name })),
   ];
   keyed(layers.grid, lines, (l) => l.key, () => svg("g", {}, svg("path"), svg("text")), (node, l) => {
-    setAttribute(node.firstChild, "d", l.line);
+    setAttribute(node.firstChild, "d", l.line ?? null);
     setAttribute(node.lastChild, "x", l.x);
     setAttribute(node.lastChild, "y", l.y);
     setAttribute(node.lastChild, "text-anchor", l.middle ? "middle" : null);
