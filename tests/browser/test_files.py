@@ -2,13 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 
 from gateway_rig import request, rig
+from reconciler.core.types import Reason
 from reconciler.dashboard import PATHS
 from reconciler.dashboard.files import FOLDER, read_files
 from reconciler.manifest.applied import ApiKey, GatewaySettings
+from reconciler.render.events_text import _COLOURS
+from reconciler.render.shapes import Doing, ModelState
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
@@ -107,3 +111,18 @@ def test_every_module_exists_and_is_used() -> None:
 def test_modules_are_short() -> None:
     for file in sorted(FOLDER.rglob("*.js")):
         assert len(file.read_text().splitlines()) < 300, file.name
+
+
+def listed(file: str, begin: str) -> set[str]:
+    """Return the words of a list, or the names of a mapping, that begins in a module's line like this."""
+    text = (FOLDER / "js" / file).read_text().partition(begin)[2]
+    assert text, (file, begin)
+    body = re.split(r"[\]}]", text, maxsplit=1)[0]
+    return set(re.findall(r"^  (\w+): ", body, re.MULTILINE) or re.findall(r'"([\w-]+)"', body))
+
+
+def test_the_page_has_words_for_all_the_program_can_say() -> None:
+    assert listed("reasons.js", "const WORDS = {") == {str(reason) for reason in Reason}
+    assert listed("models_sort.js", "export const STATES = [") == set(get_args(ModelState))
+    assert listed("plan_view.js", "const DOING = {") == set(get_args(Doing))
+    assert listed("events_view.js", "const BAD = new Set([") == {k for k, c in _COLOURS.items() if c == "red"}

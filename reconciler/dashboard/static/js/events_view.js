@@ -7,7 +7,8 @@ import { modelHref } from "./router.js";
 import { known, watch } from "./store.js";
 
 const SHOWN = 100;
-const BAD = new Set(["load-failed", "crashed", "hung", "manifest-refused", "died"]);
+/** Bad news, as in what `reconcile events` paints red. */
+const BAD = new Set(["load-failed", "wake-failed", "restore-failed", "crashed", "hung", "safe-mode", "evicted-then-wanted", "state-lost"]);
 
 const choice = { model: "", kind: "" };
 /** What the ledger has for the choice; null = what is kept here is enough. */
@@ -80,7 +81,7 @@ function offer(select, values, chosen) {
 /** One event as a line. */
 export function makeEvent(event) {
   const kind = el("span", { class: "kind" }, event.kind);
-  setAttribute(kind, "data-bad", BAD.has(event.kind) ? "yes" : null);
+  setAttribute(kind, "data-bad", BAD.has(event.kind) || event.reason === "Refused" ? "yes" : null);
   return el("li", {}, el("time", { datetime: new Date(event.at * 1000).toISOString() }, clock(event.at)), kind,
     event.model ? el("a", { href: modelHref(event.model) }, event.model) : el("span"),
     el("span", { class: "message" }, event.reason ? el("b", {}, event.reason, " ") : null, event.message));

@@ -30,6 +30,7 @@ const WORDS = {
   SizeUnknown: "its size is not known",
   MemoryUnknown: "the machine's memory cannot be read",
   NotStartable: "cannot be started",
+  NoPort: "no port is free for it",
   BackingOff: "failed, and is tried again later",
   GivenUp: "failed too often",
   Resting: "was unloaded a moment ago",

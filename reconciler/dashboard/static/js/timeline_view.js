@@ -12,7 +12,7 @@ const HEIGHT = 210;
 /** Seconds between two looks at the ledger, and after something was done. */
 const EVERY = 30;
 const SOON = 1.5;
-const ACTIONS = ["load", "loaded", "evict", "evicted", "load-failed", "crashed"];
+const ACTIONS = ["load", "loaded", "evict", "evicted", "asleep", "load-failed", "given-up", "crashed"];
 
 let asked = -Infinity;
 let newest = 0;
