@@ -84,5 +84,5 @@ def _unfinished(walk: Walk) -> str:
     if walk.stopped:
         return f"the search was ended {walk.stopped}: name the folders that hold your models"
     if walk.deep:
-        return f"folders below {walk.deep[0]} were not entered: name them"
+        return f"folders further down were not entered, such as those in {walk.deep[0]}: name them if need be"
     return ""

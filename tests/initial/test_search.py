@@ -145,9 +145,7 @@ def test_folders_of_safetensors(tmp_path: Path) -> None:
 def test_the_search_ends_at_its_bounds(tmp_path: Path) -> None:
     deep = tmp_path / "/".join("abcdefgh")
     files.chat(deep / "m.gguf")
-    assert look(tmp_path, bounds=Bounds(depth=3)).unfinished.startswith(
-        f"folders below {tmp_path}/a/b/c were not"
-    )
+    assert f"such as those in {tmp_path}/a/b/c:" in look(tmp_path, bounds=Bounds(depth=3)).unfinished
     assert "ended after" in look(tmp_path, bounds=Bounds(entries=2)).unfinished
     ticks = iter(range(1000))
     walk = Walk(Bounds(seconds=2), lambda: float(next(ticks)))
