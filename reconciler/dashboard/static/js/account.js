@@ -127,7 +127,7 @@ function chargedLine(memory, budget, charges, hues, scale) {
   const reserve = Math.min(budget?.machine?.reserve ?? 0, Math.max(0, scale - limit));
   const rest = [
     ["room", "free for models", room],
-    ["taken", "taken by others", limit - sum - room],
+    ["taken", "not free now", limit - sum - room],
     ["reserve", "kept for the system", Math.min(reserve, scale - Math.max(limit, sum))],
     ["outside", "not for models", scale - Math.max(limit, sum) - reserve],
   ];

@@ -20,7 +20,7 @@ const KEYS = [
   ["unattributed", "unattributed"],
   ["reserve", "kept for the system"],
   ["room", "free"],
-  ["taken", "in the budget, but taken by others"],
+  ["taken", "in the budget, not free now (others, or a mark)"],
 ];
 const COLUMNS = ["Model", "Weights", "KV cache", "Other", "Promised", "Charged", "Measured", "Most ever"];
 
