@@ -274,12 +274,12 @@ def test_broken_yaml_has_a_place(tmp_path: Path, text: str, line: int) -> None:
     assert line in [d.line for d in refuse(tmp_path, HEAD + text)]
 
 
-def test_three_thousand_models_are_read_in_time(tmp_path: Path) -> None:
+def test_a_thousand_models_are_read_in_time(tmp_path: Path) -> None:
     models = "".join(
         f"  m{i:04d}: {{engine: command, command: [FAKE, --port, '{i}'], port: {20000 + i}, memory: {{steady: 1Mi}}}}\n"
-        for i in range(3000)
+        for i in range(1000)
     )
     begun = time.process_time()
     applied = accept(tmp_path, f"{HEAD}models:\n{models}")
-    assert len(applied.manifest.models) == 3000
-    assert time.process_time() - begun < 5
+    assert len(applied.manifest.models) == 1000
+    assert time.process_time() - begun < 1.7

@@ -9,7 +9,6 @@ QUICK = [
     "o02_five_rag",
     "o04_five_asr",
     "o06_twelve_team",
-    "o07_twelve_night",
     "r02_servegen6",
     "r03_azure_convcode",
 ]
@@ -28,7 +27,7 @@ def test_plain_lru_is_that_of_another_simulator(name: str, cold: int, loads: int
     assert (round(found.cold), found.loads) == (cold, loads)
 
 
-# Measured on these six: 0.88, 0.80, 0.66 of the waiting; the goals for all thirteen are 0.92, 0.87, 0.76.
+# Measured on these five: 0.86, 0.79, 0.65 of the waiting; the goals for all thirteen are 0.92, 0.87, 0.76.
 @pytest.mark.parametrize(
     ("variant", "cold", "loads"), [("off", 0.90, 1.00), ("free", 0.82, 1.05), ("full", 0.69, 1.30)]
 )
