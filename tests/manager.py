@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import httpx
 
+from nursery import Nursery
 from reconciler.store.paths import DATABASE
 from small_machine import SmallMachine
 from support import FAKE, free_port, get_json, wait_for
@@ -112,6 +113,8 @@ class Manager:
     env: Mapping[str, str] = field(default_factory=dict)
     #: Where it runs, with all it starts; None = on this machine as it is.
     inside: SmallMachine | None = None
+    #: What forks it, which spares the imports; None = it is started as people do.
+    nursery: Nursery | None = None
     process: Started | None = None
 
     def __post_init__(self) -> None:
@@ -189,11 +192,17 @@ class Manager:
 
     def launch(self, *options: str) -> Started:
         """Start the program on this manifest; its working directory is `/`, and it is ended with the rest."""
+        process: Started
+        command, env = self.command(*options), {**os.environ, **self.env}
+        if self.nursery is not None:
+            process = self.nursery.start(command, env, self.output)
+            self.others.append(process)
+            return process
         with self.output.open("ab") as out:
             process = subprocess.Popen(
-                self.command(*options),
+                command,
                 cwd="/",
-                env={**os.environ, **self.env},
+                env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -255,9 +264,10 @@ class Manager:
         command = (
             self.command(*words) if paths else [str(RECONCILE), *words, "--state-dir", str(self.state_dir)]
         )
-        return subprocess.run(
-            command, cwd="/", env={**os.environ, **self.env}, capture_output=True, text=True, timeout=timeout
-        )
+        env = {**os.environ, **self.env}
+        if self.nursery is not None:
+            return self.nursery.run(command, env, timeout)
+        return subprocess.run(command, cwd="/", env=env, capture_output=True, text=True, timeout=timeout)
 
     def __enter__(self) -> Self:
         return self

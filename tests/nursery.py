@@ -6,15 +6,17 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from manager import SOON
 from support import wait_for
 
-TESTS = Path(__file__).resolve().parents[1]
+#: Seconds for what normally takes a fraction of one.
+SOON = 15.0
+TESTS = Path(__file__).resolve().parent
 
 
 class Forked:
@@ -46,13 +48,13 @@ class Forked:
 
 
 class Nursery:
-    """One zygote."""
+    """One zygote: `module` is run, and forks."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: str = "zygote") -> None:
         self._ended: dict[int, int] = {}
         self._born: list[int] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "faults.zygote"],
+            [sys.executable, "-m", module],
             env={**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -80,15 +82,30 @@ class Nursery:
         assert self._born, f"what forks managers ended with {self._process.returncode}"
         return self._born.pop(0)
 
-    def start(self, argv: list[str], env: Mapping[str, str], output: Path, wound: Path) -> Forked:
-        """Start `reconcile ARGV`; `wound` is the file that arms points (see wounds.py)."""
-        order = {"argv": argv, "env": dict(env), "output": str(output), "wound": str(wound)}
+    def start(self, command: list[str], env: Mapping[str, str], output: Path, **more: str) -> Forked:
+        """Start a command line of `reconcile`, or of Python and a script that runs it; `more` is for the zygote."""
+        script = command[1] if command[0] == sys.executable else None
+        argv = command[1:] if script is None else command[2:]
+        order = {"script": script, "argv": argv, "env": dict(env), "output": str(output), **more}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
         pid = self._next(SOON)
         self._ended.pop(pid, None)  # of one that had the same number
         return Forked(pid, self._ended)
+
+    def run(
+        self, command: list[str], env: Mapping[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command line as `start` does until it ends; return what it said."""
+        with tempfile.TemporaryDirectory() as folder:
+            output, errors = Path(folder, "output"), Path(folder, "errors")
+            process = self.start(command, env, output, errors=str(errors))
+            try:
+                code = process.wait(timeout)
+            finally:
+                process.kill()
+            return subprocess.CompletedProcess(command, code, output.read_text(), errors.read_text())
 
     def __enter__(self) -> Self:
         return self

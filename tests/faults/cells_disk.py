@@ -8,9 +8,9 @@ from typing import Final
 from faults import around
 from faults.cells import Cell
 from faults.cells_around import ON_DISK, lasting, mostly_on_demand
-from faults.nursery import Nursery
 from faults.rig import Rig, standing
 from manager import SOON
+from nursery import Nursery
 from support import wait_for
 
 

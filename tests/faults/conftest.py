@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from faults.cells import Cell
-from faults.nursery import Nursery
 from faults.oracle import judge
 from faults.rig import Rig, standing
+from nursery import Nursery
 
 #: Runs one cell on a rig and judges it.
 Trial = Callable[[Cell], None]
@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     """What all managers of this process of pytest are forked from."""
-    with Nursery() as one:
+    with Nursery("faults.zygote") as one:
         yield one
 
 

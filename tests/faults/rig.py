@@ -1,6 +1,7 @@
 """A manager with everything a fault can hit: models in every way of life, clients, and a stranger beside it."""
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from faults.clients import Asked
-from faults.nursery import Nursery
 from faults.wounds import Wound
 from hog import Hog
 from manager import SOON, Started, process_state, running
+from nursery import Nursery
 from scripted import ScriptedManager
 from support import FAKE, free_port, healthy, wait_for
 
@@ -23,9 +24,8 @@ DEADLINES: Final = {"load": "20s", "drain": "20s", "stop": "5s"}
 
 @dataclass
 class Rig(ScriptedManager):
-    """One manager on the standard manifest. `nursery` starts it; None = as people do, imports and all."""
+    """One manager on the standard manifest; its `nursery` is one of faults.zygote."""
 
-    nursery: Nursery | None = None
     #: Requests since the last look of the oracle.
     asked: list[Asked] = field(default_factory=list)
     #: When the manager was away, monotonic seconds; the last has no end while it is.
@@ -114,8 +114,10 @@ class Rig(ScriptedManager):
         """Start the program in a fork of the nursery."""
         if self.nursery is None:
             return super().launch(*options)
-        argv = [str(self.manifests), "--state-dir", str(self.state_dir), *options]
-        process = self.nursery.start(argv, self.env, self.output, self.wound)
+        command = ["reconcile", str(self.manifests), "--state-dir", str(self.state_dir), *options]
+        # PYTHONPATH is ours, and no model's.
+        env = {key: value for key, value in {**os.environ, **self.env}.items() if key != "PYTHONPATH"}
+        process = self.nursery.start(command, env, self.output, wound=str(self.wound))
         self.others.append(process)
         return process
 

@@ -21,10 +21,10 @@ from typing import Final
 from faults import around
 from faults.acts import go_on, kill_manager, pause
 from faults.clients import BOUND
-from faults.nursery import Nursery
 from faults.oracle import ORDER, judge
 from faults.rig import Rig, standing
 from manager import SOON
+from nursery import Nursery
 from support import wait_for
 
 MODELS: Final = ("pin", "chat", "slow", "deaf", "saves", "naps")
@@ -214,7 +214,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     given = parser.parse_args()
     print(f"seed {given.seed}, {given.minutes:g} minutes", flush=True)
-    with tempfile.TemporaryDirectory(prefix="soak-") as folder, Nursery() as nursery:
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder, Nursery("faults.zygote") as nursery:
         root = Path(folder, "rig")
         with standing(root, nursery) as rig:
             soak = Soak(rig, given.seed, lambda text: print(text, flush=True))

@@ -44,7 +44,7 @@ def again(rig: Rig) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    "kills", [5, pytest.param(50, marks=[pytest.mark.slow_faults, pytest.mark.timeout(900)])]
+    "kills", [3, pytest.param(50, marks=[pytest.mark.slow_faults, pytest.mark.timeout(900)])]
 )
 def test_killed_in_a_row_under_load(kills: int, tmp_path: Path) -> None:
     with standing(tmp_path, None) as rig:

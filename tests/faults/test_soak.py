@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from faults.nursery import Nursery
 from faults.rig import standing
 from faults.soak import Soak, figures
 from manifest_mutants import judged, mutants
+from nursery import Nursery
 from reconciler.manifest import Applied
 from support import wait_for
 
 #: Seconds of the run that is part of every test run, and of the one on demand.
-SHORT, LONG = 25.0, 600.0
+SHORT, LONG = 15.0, 600.0
 
 
 @pytest.mark.parametrize(

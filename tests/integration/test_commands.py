@@ -5,9 +5,13 @@ import sys
 from functools import partial
 from typing import Any
 
+import pytest
+
 from manager import SOON, Manager, environment
 from support import FAKE, free_port, get_json, healthy, wait_for
 from tiny_gguf import write_llama
+
+pytestmark = pytest.mark.program
 
 EXPECTED = [
     *("--a", "two words", "--kw", '{"enable_thinking": false}', "--re", r"a\.b"),

@@ -18,6 +18,8 @@ from manager import SOON, Asking, Manager, Streaming, running
 from reconciler.host import StateLock
 from support import wait_for
 
+pytestmark = pytest.mark.program
+
 FIRST_RUN = Path(__file__).parents[2] / "tools" / "first_run.py"
 #: How the models are told to stay.
 SAID = ["manifest", "option", "verb"]

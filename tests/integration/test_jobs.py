@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from manager import SOON, Asking, running
+from nursery import Nursery
 from scripted import ScriptedManager
 from support import wait_for
 
@@ -16,9 +17,9 @@ JOB = 2.0
 
 
 @pytest.fixture
-def manager(tmp_path: Path) -> Iterator[ScriptedManager]:
+def manager(tmp_path: Path, nursery: Nursery) -> Iterator[ScriptedManager]:
     """A manager that is not started yet."""
-    with ScriptedManager(tmp_path) as made:
+    with ScriptedManager(tmp_path, nursery=nursery) as made:
         yield made
 
 

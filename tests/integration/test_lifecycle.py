@@ -6,8 +6,12 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from manager import SOON, Asking, Manager, Streaming, process_state, running
 from support import wait_for
+
+pytestmark = pytest.mark.program
 
 
 def test_a_stop_drains_what_is_served_and_leaves_nothing(manager: Manager) -> None:

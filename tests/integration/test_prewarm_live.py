@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from manager import SOON, Asking, Manager
+from nursery import Nursery
 from reconciler.core.prewarms import BACKOFF_FIRST
 from reconciler.store import RequestRecord, Store
 from reconciler.store.paths import DATABASE
@@ -29,13 +30,13 @@ class HastyManager(Manager):
 
 
 @pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Callable[..., Manager]]:
+def begin(tmp_path: Path, nursery: Nursery) -> Iterator[Callable[..., Manager]]:
     """Make a manager that is not started yet, in whose ledger `usual` was used all morning."""
     with ExitStack() as stack:
 
         def made(pace: float = 60.0, vain_after: float = 3600.0) -> Manager:
             env = {"PACE": str(pace), "VAIN_AFTER": str(vain_after)}
-            manager = stack.enter_context(HastyManager(tmp_path / "manager", env=env))
+            manager = stack.enter_context(HastyManager(tmp_path / "manager", env=env, nursery=nursery))
             used_all_morning(manager, "usual")
             return manager
 

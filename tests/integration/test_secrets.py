@@ -7,9 +7,12 @@ import signal
 from pathlib import Path
 
 import httpx
+import pytest
 
 from manager import CHAT, SOON, Manager, environment
 from support import get_json, wait_for
+
+pytestmark = pytest.mark.program
 
 #: What only the model's own process may know.
 OWN = ("CANARY-argv-1", "CANARY-argv-2", "CANARY-env-3", "CANARY-env-4")

@@ -11,6 +11,8 @@ import pytest
 from manager import SOON, Manager, Streaming, environment
 from support import wait_for
 
+pytestmark = pytest.mark.program
+
 WATCHDOG = 2.0
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from manager import SOON, Asking, running
+from nursery import Nursery
 from reconciler.store.paths import DATABASE
 from reconciler.store.readonly import peek
 from scripted import OWN, ScriptedManager, anonymous
@@ -20,9 +21,9 @@ MEMORY = 300
 
 
 @pytest.fixture
-def manager(tmp_path: Path) -> Iterator[ScriptedManager]:
+def manager(tmp_path: Path, nursery: Nursery) -> Iterator[ScriptedManager]:
     """A manager that is not started yet."""
-    with ScriptedManager(tmp_path) as made:
+    with ScriptedManager(tmp_path, nursery=nursery) as made:
         yield made
 
 
