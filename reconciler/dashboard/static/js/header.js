@@ -14,11 +14,11 @@ export function mountHeader() {
   setText(byId("theme-button"), `Theme: ${theme()}`);
   byId("key-button").addEventListener("click", () => {
     keep("");
-    refresh();
+    refresh(); // without a key one is asked for
   });
   watch(["status"], renderOrigin);
   watch(["link", "now", "at"], renderLink);
-  watch(["who", "link"], () => show(byId("key-button"), key()));
+  watch(["who", "link"], renderKey);
 }
 
 function renderOrigin() {
@@ -37,6 +37,13 @@ function renderLink() {
   setText(node.lastElementChild, words);
   // The age changes each second: shown, and not read out each second.
   setAttribute(node, "title", known.status ? `as of ${wholeSpan(since())} ago` : "nothing was seen yet");
+}
+
+function renderKey() {
+  const button = byId("key-button");
+  const wanted = known.link.state === "key";
+  show(button, wanted || key());
+  setText(button, wanted ? "Enter a key" : known.who?.key ? `Forget the key ${known.who.key}` : "Forget the key");
 }
 
 function theme() {
