@@ -175,7 +175,9 @@ async def _signals(stop: Callable[[], None]) -> None:
 async def _watch(path: Path, loop: Loop, listen: str | None, bound: tuple[str, int]) -> None:
     def publish(reading: Applied | ManifestError) -> None:
         if isinstance(reading, Applied):
-            reading = with_listen(reading, listen)
+            if listen is not None:
+                # Where an edit takes the keys away nothing is lost: who comes over the network is refused then.
+                reading = _moved(reading, bound)
             if (reading.gateway.host, reading.gateway.port) != bound:
                 log.warning("gateway.listen has changed: it takes effect at the next start", still=bound)
         loop.manifest(reading)
@@ -218,15 +220,19 @@ def serving(applied: Applied) -> dict[str, list[str]]:
 def with_listen(applied: Applied, listen: str | None) -> Applied:
     """Return the manifest with the address of the command line in place of its own.
 
-    Raises BindError for one that is not of this machine's loopback.
+    Raises BindError for one that is written wrongly, and for one that others can reach where no key is asked for.
     """
     if listen is None:
         return applied
     address = listen_address(listen)
-    if address is None or not is_loopback(address[0]):
+    if address is None or not (is_loopback(address[0]) or applied.gateway.api_keys):
         raise BindError(
-            f"--listen {listen}: write a loopback address and a port, like 127.0.0.1:8080 or [::1]:8080; other"
-            " addresses need gateway.listen and gateway.api_keys in the manifest"
+            f"--listen {listen}: write a loopback address and a port, like 127.0.0.1:8080 or [::1]:8080; any other"
+            " address needs gateway.api_keys in the manifest"
         )
+    return _moved(applied, address)
+
+
+def _moved(applied: Applied, address: tuple[str, int]) -> Applied:
     host, port = address
     return replace(applied, gateway=replace(applied.gateway, host=host, port=port))
