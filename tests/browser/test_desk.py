@@ -14,6 +14,7 @@ from dashboard_page import Opened, row, violations
 from dashboard_served import Served, served
 from reconciler.core.memory import Memory
 from reconciler.core.status import Condition, Truth
+from reconciler.core.types import Residency
 from reconciler.manifest.applied import ApiKey, GatewaySettings, Scope
 
 #: Seconds in which a page with 100 models has to be there. What it takes is told in docs/dashboard.md; this bound is
@@ -59,6 +60,33 @@ def test_why_a_model_is_not_in_memory_stands_in_its_row(gateway: Served, opened:
     expect(row(page, "vision-7b")).to_contain_text("nobody has asked for it")
     expect(row(page, "flux")).to_contain_text("the soft mark is 75 %")
     expect(page.locator("#plan .action")).to_contain_text("Loading coder-32b")
+    # What is in flight is told once, and no time that stands still beside the one that counts on.
+    expect(page.locator("#plan .steps")).not_to_contain_text("coder-32b")
+    expect(page.locator("#models")).not_to_contain_text("tries again in")
+    expect(page.locator("#models")).not_to_contain_text("idle ")
+    expect(page.locator("#banners")).to_contain_text("only what is pinned or waited for is loaded")
+
+
+def test_trouble_stands_first_even_if_nobody_waits(gateway: Served, opened: Opened) -> None:
+    page = opened(gateway.url)
+    names = page.locator("#models tbody th a")
+    expect(names).to_have_count(10)
+    assert names.all_text_contents()[:3] == ["coder-32b", "llama4-109b", "mistral-old"]
+    expect(row(page, "mistral-old").locator(".state")).to_have_attribute("data-stuck", "yes")
+    page.get_by_label("Show").select_option("trouble")
+    expect(names).to_have_text(["llama4-109b", "mistral-old"])
+
+
+def test_it_says_why_nothing_is_done(gateway: Served, opened: Opened) -> None:
+    made = [m for m in desks.DESK if m.name in ("bge-embed", "qwen3-72b", "llama4-109b")]
+    broken = [replace(m, residency=Residency.WARM) for m in desks.DESK if m.name == "mistral-old"]
+    gateway.publish(desks.snapshot([*made, *broken], time.monotonic(), others=40.0))
+    page = opened(gateway.url)
+    rest = page.locator("#plan")
+    expect(rest).to_contain_text("Nothing can be done at the moment. llama4-109b cannot be loaded now.")
+    expect(rest).to_contain_text("mistral-old failed, and its next try is in 4")
+    gateway.publish(desks.few(time.monotonic()))
+    expect(rest).to_contain_text("Nothing to do: everything is as the manifest wants it")
 
 
 def test_the_account_is_one_picture_with_its_figures(gateway: Served, opened: Opened) -> None:
@@ -67,6 +95,10 @@ def test_the_account_is_one_picture_with_its_figures(gateway: Served, opened: Op
     expect(picture).to_be_visible()
     for kind in ("weights", "context", "promised", "mapped", "others", "kernel", "unattributed", "reserve"):
         expect(page.locator(f"#account .bar .kind-{kind}").first).to_be_visible()
+    # What is charged, what can be loaded and this are the whole budget.
+    expect(page.locator("#account .lead")).to_contain_text(
+        "The other 27.0 GiB of it are in use outside of the models."
+    )
     marks = page.locator("#account .mark")
     expect(marks).to_have_text(["target, soft 75 %", "hard 85 %", "budget 108.8 GiB", "critical 95 %"])
     # What is charged and not held yet reaches as far as the loading model needs.

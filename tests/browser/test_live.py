@@ -53,9 +53,25 @@ def test_a_model_is_loaded_held_released_and_evicted_by_buttons(desk: Manager, o
     assert desk.model("other")["dismissed"]
 
 
+def test_a_hold_of_a_model_that_is_not_there_says_so(desk: Manager, opened: Opened) -> None:
+    page = opened(desk.url)
+    page.get_by_role("button", name="Hold big").click()
+    page.get_by_role("dialog", name="Hold big").get_by_role("button", name="Hold", exact=True).click()
+    expect(
+        page.get_by_role("status").filter(has_text="big: it is held as soon as it is loaded")
+    ).to_be_visible()
+    expect(row(page, "big")).to_contain_text("1 lease")
+    row(page, "big").get_by_role("link").click()
+    page.get_by_role("button", name="Release the lease of dashboard").click()
+    expect(page.get_by_text("Held for dashboard")).to_be_hidden()
+    page.get_by_role("button", name="Evict").click()
+    expect(page.locator("#model .state").first).to_have_text("cold")
+
+
 def test_a_refusal_is_told_and_stays(desk: Manager, opened: Opened) -> None:
     page = opened(desk.url)
     expect(row(page, "small")).to_contain_text("ready")
+    expect(row(page, "small")).not_to_contain_text(" ago")  # it was loaded, and never used
     # The button is not there for it; what the gateway says to somebody quicker than the page is shown.
     page.evaluate("import('/ui/js/actions.js').then(m => m.evict('small', document.body))")
     alert = page.get_by_role("alert")

@@ -238,6 +238,8 @@ export function sentence(status, over) {
   const charges = (memory.held ?? 0) + memory.reserved;
   let text = `Models are charged ${size(charges)} of ${size(memory.budget)}`;
   text += over > 0 ? `, ${size(over)} too much.` : `; ${size(memory.free)} can be loaded without evicting anyone.`;
+  const taken = memory.budget - charges - (memory.free ?? memory.budget);
+  if (taken > memory.budget / 100) text += ` The other ${size(taken)} of it are in use outside of the models.`;
   if (memory.reserved) text += ` ${size(memory.reserved)} of these are reserved for a load.`;
   if (memory.pressure.used !== null) text += ` The machine uses ${percent(memory.pressure.used)} of ${size(memory.total)}.`;
   return text;

@@ -17,7 +17,8 @@ export function evict(/** @type {string} */ name, /** @type {HTMLElement} */ but
 /** Keep a model in memory for so many seconds. */
 export function hold(/** @type {string} */ name, /** @type {number} */ seconds, /** @type {HTMLElement} */ button) {
   const body = { model: name, owner: "dashboard", seconds };
-  return acted(button, () => post("/api/v1/leases", body), `${name}: it is held`);
+  const done = (lease) => (lease.state === "held" ? `${name}: it is held` : `${name}: it is held as soon as it is loaded`);
+  return acted(button, () => post("/api/v1/leases", body), done);
 }
 
 /** End a lease. */
@@ -31,14 +32,19 @@ export function resume(/** @type {HTMLElement} */ button) {
   return acted(button, () => post("/api/v1/resume"), "safe mode is left");
 }
 
-/** @returns {Promise<boolean>} whether it was accepted */
+/**
+ * @param {HTMLElement} button
+ * @param {() => Promise<any>} ask
+ * @param {string | ((answer: any) => string)} done what is said then
+ * @returns {Promise<boolean>} whether it was accepted
+ */
 async function acted(button, ask, done) {
   if (button.getAttribute("aria-disabled") === "true") return false;
   // Not `disabled`: that would take the focus away from whoever pressed it.
   button.setAttribute("aria-disabled", "true");
   try {
-    await ask();
-    toast(done, "good");
+    const answer = await ask();
+    toast(typeof done === "string" ? done : done(answer), "good");
     return true;
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error;

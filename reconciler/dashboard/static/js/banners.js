@@ -55,7 +55,7 @@ export function ofStatus(status) {
   } else if (degraded) add("degraded", "warn", DEGRADED[degraded.reason] ?? "Degraded", degraded.message);
   const { level, cause, relieving } = status.memory.pressure;
   if (level !== "calm" || relieving) {
-    const text = cause + (relieving ? "; models are evicted until it is below the target" : "");
+    const text = cause + (relieving ? "; models are evicted until it is below the target" : "; only what is pinned or waited for is loaded");
     add("pressure", level === "soft" ? "warn" : "bad", `Memory pressure: ${level === "calm" ? "relieving" : level}`, text);
   }
   if (status.manifest.warnings.length) {

@@ -9,7 +9,8 @@ import { historyPart } from "./model_history.js";
 import { launchPart } from "./model_launch.js";
 import { logPart } from "./model_log.js";
 import { memoryPart } from "./model_memory.js";
-import { memoryText, offer, requestsText } from "./models_view.js";
+import { stuck } from "./models_sort.js";
+import { lastUseText, memoryText, offer, requestsText, retryText } from "./models_view.js";
 import { why } from "./reasons.js";
 import { known, mayAct, since, watch } from "./store.js";
 
@@ -67,6 +68,7 @@ function renderTop(parts) {
   if (!model) return;
   setText(parts.state, model.state);
   setAttribute(parts.state, "data-state", model.state);
+  setAttribute(parts.state, "data-stuck", stuck(model) ? "yes" : null);
   setText(parts.reason, why(model.verdict));
   const resident = ["ready", "loading", "evicting"].includes(model.state);
   show(parts.acts, mayAct());
@@ -82,8 +84,8 @@ function facts(model) {
     ["Memory", memoryText(model)],
     ["Requests", requestsText(model)],
     ["Served since it was loaded", model.served],
-    ["Last use", model.idle === null ? "" : model.idle === 0 ? "now" : `${wholeSpan(model.idle + since())} ago`],
-    ["Next try", model.retry_in === null ? "" : `in ${wholeSpan(model.retry_in - since())}`],
+    ["Last use", lastUseText(model)],
+    ["Next try", retryText(model)],
     ["Residency", model.residency?.replace("_", " ") ?? "not in the manifest"],
     ["Priority", model.priority],
     ["Engine", [model.engine, model.role].filter(Boolean).join(", ")],
@@ -122,10 +124,12 @@ function renderAdvice(parts) {
   const changes = advice.changes.map((change) => `It would be loaded ${change.text}`);
   const going = advice.fits ? advice.goes.map((g) => `${g.model} would go first (${g.detail})`) : [];
   const texts = [...going, ...changes, ...advice.rivalries.map((r) => r.text)];
-  keyed(parts.advice, texts.length ? texts : ["Nothing has to be changed for it."], (text) => text, (text) => el("li", {}, text));
+  const none = advice.fits ? "Nothing has to be changed for it." : "No single change would let it in: what is said above has to be put right.";
+  keyed(parts.advice, texts.length ? texts : [none], (text) => text, (text) => el("li", {}, text));
   const { worth } = advice;
   show(parts.worth, worth);
   if (!worth) return;
   const place = worth.rank === null ? "" : ` It is number ${worth.rank} of ${worth.of} to give way.`;
-  setText(parts.worth, `In memory it is expected to spare ${span(worth.seconds)} of waiting; it takes ${span(worth.return_seconds)} to come back.${place}`);
+  const spares = worth.seconds > 0 ? `it is expected to save ${span(worth.seconds)} of waiting` : "nobody is expected to ask for it soon";
+  setText(parts.worth, `If it is kept in memory, ${spares}; to load it again takes ${span(worth.return_seconds)}.${place}`);
 }

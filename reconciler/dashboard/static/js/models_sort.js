@@ -1,18 +1,28 @@
 // Which models are shown, and in which order. Pure.
 
-import { why } from "./reasons.js";
+import { hopeless, why } from "./reasons.js";
 
 /** States in the order in which somebody looks for them. */
 export const STATES = ["loading", "evicting", "failing", "blocked", "ready", "asleep", "cold"];
 
+/** Whether somebody has to do something before a model that is cold can be loaded. */
+export function stuck(model) {
+  return model.state === "cold" && hopeless(model.verdict);
+}
+
+/** Trouble stands before what is well. */
+function rank(model) {
+  return STATES.indexOf(stuck(model) ? "blocked" : model.state);
+}
+
 /** What the columns are sorted by; undefined comes last. */
 const KEYS = {
   name: (m) => m.name,
-  state: (m) => STATES.indexOf(m.state),
+  state: rank,
   residency: (m) => -(m.priority ?? -1),
   memory: (m) => -(m.held || m.size || 0),
   requests: (m) => -(m.active + m.waiting + m.gated + m.leases + m.jobs),
-  idle: (m) => m.idle ?? undefined,
+  idle: (m) => (m.served || m.active ? m.idle ?? undefined : undefined),
   retry: (m) => m.retry_in ?? undefined,
   why: (m) => why(m.verdict),
 };
@@ -23,7 +33,7 @@ export const FILTERS = {
   in: ["In memory", (m) => ["ready", "loading", "evicting"].includes(m.state)],
   out: ["Not in memory", (m) => !["ready", "loading", "evicting"].includes(m.state)],
   wanted: ["In use or waited for", (m) => m.active + m.waiting + m.gated + m.leases + m.jobs > 0],
-  trouble: ["In trouble", (m) => ["failing", "blocked"].includes(m.state) || m.failures > 0 || m.health?.suspect || m.health?.hung],
+  trouble: ["In trouble", (m) => ["failing", "blocked"].includes(m.state) || stuck(m) || m.failures > 0 || m.health?.suspect || m.health?.hung],
 };
 
 /**

@@ -4,7 +4,7 @@ import { evict, load } from "./actions.js";
 import { askHold } from "./dialogs.js";
 import { byId, el, fill, keyed, setAttribute, setText, show } from "./dom.js";
 import { counted, size, span, wholeSpan } from "./format.js";
-import { chosen, FILTERS } from "./models_sort.js";
+import { chosen, FILTERS, stuck } from "./models_sort.js";
 import { said } from "./reasons.js";
 import { modelHref } from "./router.js";
 import { known, mayAct, since, watch } from "./store.js";
@@ -83,6 +83,7 @@ function updateRow(row, model) {
   const [name, state, reason, memory, requests, idle, retry, residency, acts] = row.children;
   setText(name.lastChild, [model.engine, model.role, ...model.aliases.map((a) => `also ${a}`)].filter(Boolean).join(" · "));
   setAttribute(state.firstChild, "data-state", model.state);
+  setAttribute(state.firstChild, "data-stuck", stuck(model) ? "yes" : null);
   setText(state.firstChild, model.state);
   const [head, more] = said(model.verdict);
   setText(reason.firstChild, head);
@@ -99,8 +100,8 @@ function updateRow(row, model) {
 
 /** What counts on by itself. */
 function updateTimes(row, model) {
-  setText(row.children[5], model.idle === null ? "–" : model.idle === 0 ? "now" : `${wholeSpan(model.idle + since())} ago`);
-  setText(row.children[6], model.retry_in === null ? "–" : `in ${wholeSpan(model.retry_in - since())}`);
+  setText(row.children[5], lastUseText(model) || "–");
+  setText(row.children[6], retryText(model) || "–");
 }
 
 /** Show some of the buttons; the focus of one that goes is passed to one that stays. */
@@ -115,6 +116,19 @@ export function memoryText(model) {
   if (model.held === null) return "unknown";
   if (model.held > 0) return size(model.held);
   return model.size === null ? "unknown" : `needs ${size(model.size)}`;
+}
+
+/** When it was used last, or ""; one that has served nothing since it was loaded was not used. */
+export function lastUseText(model) {
+  if (model.active || model.gated || model.jobs || model.leases) return "now";
+  return model.idle === null || !model.served ? "" : `${wholeSpan(model.idle + since())} ago`;
+}
+
+/** When it is tried again, or "". */
+export function retryText(model) {
+  if (model.retry_in === null) return "";
+  const left = model.retry_in - since();
+  return left > 0 ? `in ${wholeSpan(Math.ceil(left))}` : "due";
 }
 
 /** Who uses it or waits for it. */

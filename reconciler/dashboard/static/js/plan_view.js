@@ -1,7 +1,8 @@
 // The action in flight and the plan, each step with its reason; and what would help those that wait in vain.
 
 import { byId, el, fill, keyed, setAttribute, setText, show } from "./dom.js";
-import { counted, size, span, wholeSpan } from "./format.js";
+import { counted, listed, size, span, wholeSpan } from "./format.js";
+import { retryText } from "./models_view.js";
 import { said } from "./reasons.js";
 import { modelHref } from "./router.js";
 import { known, since, watch } from "./store.js";
@@ -30,9 +31,9 @@ export function mountPlan() {
   watch(["status", "plan"], () => {
     if (!known.plan) return;
     renderSteps(steps, summary);
-    renderIdle(idle);
     renderHelps(helps);
   });
+  watch(["status", "plan", "now"], () => known.plan && renderIdle(idle));
   watch(["status", "plan"], announce);
 }
 
@@ -60,15 +61,32 @@ function renderAction(node, bar) {
 function renderIdle(node) {
   const quiet = !known.status?.action && known.plan.steps.length === 0;
   show(node, quiet);
-  if (quiet) setText(node, "Nothing to do: everything is as the manifest wants it, as far as there is room.");
+  if (quiet) setText(node, restText(known.status?.models ?? []));
+}
+
+/** Why nothing is done. */
+function restText(models) {
+  const blocked = models.filter((model) => model.state === "blocked").map((model) => model.name);
+  const tried = models.filter((model) => retryText(model) && model.state === "failing").sort((a, b) => a.retry_in - b.retry_in);
+  if (!blocked.length && !tried.length) return "Nothing to do: everything is as the manifest wants it, as far as there is room.";
+  const waits = blocked.length ? ` ${listed(blocked)} cannot be loaded now.` : "";
+  const next = tried.length ? ` ${tried[0].name} failed, and its next try is ${retryText(tried[0])}.` : "";
+  return `Nothing can be done at the moment.${waits}${next}`;
 }
 
 function renderSteps(list, summary) {
-  const { steps, summary: count } = known.plan;
+  const { summary: count } = known.plan;
+  const steps = known.plan.steps.filter((step) => !inFlight(step));
   keyed(list, steps, (step) => `${step.action} ${step.model} ${step.pid ?? ""}`, makeStep, updateStep);
   show(list, steps.length);
   const parts = Object.entries(count).filter(([, n]) => n > 0).map(([what, n]) => (what === "blocked" || what === "cold" ? `${n} ${what}` : `${n} to ${what}`));
-  setText(summary, `Plan: ${parts.join(", ") || "no models"}.${steps.length > 1 ? " Only step 1 runs before the machine is looked at again." : ""}`);
+  setText(summary, `Plan: ${parts.join(", ") || "no models"}.${steps.length > 1 && !known.status?.action ? " Only step 1 runs before the machine is looked at again." : ""}`);
+}
+
+/** Whether a step is the action that is shown above the list already. */
+function inFlight(step) {
+  const action = known.status?.action;
+  return Boolean(action) && action.model === step.model && (action.doing === "loading") === (step.action === "load");
 }
 
 function makeStep(step) {

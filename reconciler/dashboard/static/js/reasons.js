@@ -46,7 +46,18 @@ export function meaning(/** @type {string} */ reason) {
 }
 
 /** With these the plan's own sentence says it all. */
-const DETAIL_ALONE = new Set(["MemoryPressure", "OverBudget", "BackingOff", "GivenUp", "NotStartable"]);
+const DETAIL_ALONE = new Set(["MemoryPressure", "OverBudget", "BackingOff", "GivenUp", "NotStartable", "NeverFits"]);
+
+/** Times that stood still when the plan was made. What is shown beside counts on, and would soon contradict them. */
+const STOPPED = /^idle \S+$|, tries again in [^:,]+/g;
+
+/** With these nothing but a change or the next try helps, whether anybody waits for the model or not. */
+const HOPELESS = new Set(["BackingOff", "GivenUp", "NeverFits", "NotStartable", "SizeUnknown"]);
+
+/** Whether a model would not be loaded if a request came now, for a reason of its own. */
+export function hopeless(/** @type {{reason: string} | null} */ verdict) {
+  return verdict !== null && HOPELESS.has(verdict.reason);
+}
 
 /**
  * A verdict as a short statement and what is to be added to it, which may be "".
@@ -55,7 +66,8 @@ const DETAIL_ALONE = new Set(["MemoryPressure", "OverBudget", "BackingOff", "Giv
  */
 export function said(verdict) {
   if (!verdict) return ["not looked at yet", ""];
-  const { reason, detail } = verdict;
+  const { reason } = verdict;
+  const detail = verdict.detail.replace(STOPPED, "");
   if (detail && DETAIL_ALONE.has(reason)) return [detail, ""];
   return [meaning(reason), detail === meaning(reason) ? "" : detail];
 }
