@@ -44,6 +44,8 @@ class Streams:
     async def stream(self, request: Request) -> ASGIApp:
         """Begin a stream."""
         after = after_id(request, stream=True)
+        if after is None:  # before the first document: what happens after it is never missed
+            after = await _newest(self._board)
         frame = await self._feed.now()
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
@@ -67,7 +69,7 @@ class LiveStream:
         self._board = board
         self._feed = feed
         self._frame = frame
-        #: Id of the event that was sent last; None = none was, and those there are do not count.
+        #: Id of the event after which they are sent; None = the newest was not to be had yet.
         self._event = after
         self._open = open_ones
 
@@ -108,16 +110,26 @@ class LiveStream:
 
     async def _pass_on(self, writer: "_Writer") -> bool:
         """Send a page of events; return whether there are more."""
-        after = self._event
-        query = EventQuery(limit=1) if after is None else EventQuery(after=after, limit=PAGE)
+        if self._event is None:
+            self._event = await _newest(self._board)
+            return False
+        query = EventQuery(after=self._event, limit=PAGE)
         try:
             page = await ledger.ask(self._board, lambda store: _events(store, query))
         except ApiError:
             return False
         self._event = page.last
-        if after is not None and page.events:
+        if page.events:
             await writer.put(encoded(page.events, b"event: event\n"))
         return page.more
+
+
+async def _newest(board: Board) -> int | None:
+    """Return the id of the newest event; None = it cannot be read now."""
+    try:
+        return await ledger.ask(board, lambda store: store.last_event())
+    except ApiError:
+        return None
 
 
 def _events(store: "Store", query: EventQuery) -> "EventsDocument":

@@ -149,6 +149,11 @@ class Store(Runs):
             ).fetchall()
         return tuple(EventRecord(*row) for row in rows)
 
+    def last_event(self) -> int:
+        """Return the id of the newest event, 0 for none."""
+        with self._lock:
+            return int(self._db.execute("SELECT max(id) FROM events").fetchone()[0] or 0)
+
     def events_of(self, *kinds: str, since: float, reason: str | None = None) -> tuple[EventRecord, ...]:
         """Return the events of these kinds, of one reason or (None) of any, at `since` (wall) or later, by id."""
         marks = ", ".join("?" for _ in kinds)

@@ -18,13 +18,21 @@ pytestmark = pytest.mark.program
 OWN = ("CANARY-argv-1", "CANARY-argv-2", "CANARY-env-3", "CANARY-env-4")
 #: What no process but the manager may know.
 CLIENTS = ("CANARY-client", "CANARY-reader", "CANARY-variable", "CANARY-wrong", "CANARY-password")
-CONTROL = ("status", "plan", "world", "budget", "leases", "openapi.json", "events")
+CONTROL = ("status", "plan", "world", "budget", "leases", "openapi.json", "events", "timeline", "whoami")
 
 
 def words(manager: Manager) -> list[str]:
     """Return what was found of the secrets in the manager's output and in all it keeps."""
     written = [manager.output, *files(manager.state_dir)]
     return [str(file) for file in written if b"CANARY" in file.read_bytes()]
+
+
+def pages(manager: Manager, *models: str) -> list[httpx.Response]:
+    """Return all that is shown of single models."""
+    paths = [f"/api/v1/models/{name}{tail}" for name in models for tail in ("", "/log", "/advice")]
+    answers = [manager.client.get(path) for path in paths]
+    assert [answer.status_code for answer in answers] == [200] * len(paths)
+    return answers
 
 
 def auth(key: str) -> dict[str, str]:
@@ -76,6 +84,9 @@ def test_no_secret_is_shown_kept_or_passed_on(manager: Manager) -> None:
 
     # A crash, and a manifest that is refused, say why without saying what.
     manager.client.headers.update(key)
+    shown += pages(manager, "chat", "broken")
+    assert shown[-6].json()["launch"]["argv"].count("***") == 1
+    assert "--hf-token=***" in shown[-6].json()["launch"]["argv"]
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: manager.model("chat")["state"] != "ready", SOON, "the end of chat to be seen")
     (manager.manifests / "keys.txt").write_text("CANARY-client name=desk\nCANARY-client\nCANARY-reader x\n")
@@ -113,7 +124,8 @@ def test_an_engine_that_logs_its_secrets_does_not_have_them_shown(manager: Manag
     shown.append(manager.client.post(CHAT, json={"model": "dying"}))
     wait_for(lambda: manager.events("crashed", "dying"), SOON, "the death of the model to be seen")
     shown += [manager.client.get(f"/api/v1/{name}") for name in CONTROL]
-    verbs = [("status",), ("status", "--json"), *(("explain", name) for name in lines)]
+    shown += pages(manager, *lines)
+    verbs = [("status",), ("status", "--json"), ("top", "--once"), *(("explain", name) for name in lines)]
     said = [manager.cli(*verb) for verb in verbs] + [manager.cli("--dry-run", str(manager.manifests))]
     text = "\n".join([answer.text for answer in shown] + [run.stdout + run.stderr for run in said])
     assert "its last line: unknown option: --hf-key ***" in text

@@ -108,11 +108,13 @@ def test_retry_time_lives_as_long_as_its_clock(
 
 def test_events_are_paged_and_bounded(tmp_path: Path) -> None:
     with Store(tmp_path / "ledger.db", event_limit=5) as store:
+        assert store.last_event() == 0
         ids = [
             store.add_event(float(n), "load", None if n == 8 else "chat", "Pinned", f"m{n}") for n in range(9)
         ]
         assert ids == list(range(1, 10))
         assert [e.id for e in store.events()] == [5, 6, 7, 8, 9]
+        assert store.last_event() == 9
         first = store.events(after=6, limit=2)
         assert [(e.id, e.at, e.model, e.message) for e in first] == [
             (7, 6.0, "chat", "m6"),
