@@ -12,6 +12,7 @@ NAMES: Final = (
     "reaction",
     "load_overhead",
     "footprint",
+    "start",
     "gateway",
     "estimates",
     "account",

@@ -20,7 +20,8 @@ from support import FAKE, free_port, get_json, wait_for
 
 START_SECONDS: Final = 30.0
 STEP_SECONDS: Final = 60.0
-_ENTRY: Final = "import sys; from reconciler.cli import main; sys.exit(main())"
+#: `reconcile`, as `python -c` runs it.
+ENTRY: Final = "import sys; from reconciler.cli import main; sys.exit(main())"
 _PORTS: Final = 40
 
 
@@ -111,7 +112,7 @@ def running(path: Path, *, env: Mapping[str, str] | None = None) -> Iterator[Man
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="reconcile-bench-state-") as name:
         folder = Path(name)
-        command = [sys.executable, "-c", _ENTRY, str(path), "--state-dir", str(folder / "state")]
+        command = [sys.executable, "-c", ENTRY, str(path), "--state-dir", str(folder / "state")]
         command += ["--listen", f"127.0.0.1:{port}"]
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
