@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reconciler.core.memory import Memory
     from reconciler.core.types import World
     from reconciler.manifest.applied import Applied
+    from reconciler.manifest.files import Content
     from reconciler.manifest.machine_file import DescribedMachine
     from reconciler.revisions.compare import Comparison
     from reconciler.revisions.keys import Side
@@ -75,28 +76,42 @@ def _compared(path: Path, rev1: str, rev2: str | None, machine: Path | None) -> 
 
     read: list[tuple[Applied, Side]] = []
     refused: list[str] = []
-    for rev in (rev1, rev2):
+    # The second first: where it is there, the first may lack the manifest as a whole.
+    for rev in (rev2, rev1):
         try:
-            read.append(_read(path, rev))
+            read.append(_read(path, rev, may_lack=bool(read)))
         except ManifestError as error:
-            refused.append(error.render())
+            refused.insert(0, error.render())
     if refused:
         raise ManifestRefusedError("\n\n".join(dict.fromkeys(refused)))
+    read.reverse()
     look = _look(machine, [applied for applied, _ in read])
     old, new = (State(a, s, look(a), rev) for (a, s), rev in zip(read, (rev1, rev2), strict=True))
     return compare(old, new, NOW, described=machine is not None)
 
 
-def _read(path: Path, rev: str | None) -> "tuple[Applied, Side]":
+def _read(path: Path, rev: str | None, *, may_lack: bool) -> "tuple[Applied, Side]":
     """Return the manifest as it is understood, and as it is written. Raises ManifestError."""
-    from reconciler.manifest import git
-    from reconciler.manifest.files import read_content
     from reconciler.manifest.load import apply_content, read_document
     from reconciler.revisions.keys import Side
 
-    content = read_content(path) if rev is None else git.read_revision(path, rev)
+    content = _content(path, rev, may_lack=may_lack)
     applied = apply_content(content, environ=os.environ)
     return applied, Side(*read_document(content, environ=os.environ))
+
+
+def _content(path: Path, rev: str | None, *, may_lack: bool) -> "Content":
+    """Return the manifest's files; where it may lack them, those of a manifest that wants nothing."""
+    from reconciler.manifest import git
+    from reconciler.manifest.files import Content, FileBytes, read_content, shown
+
+    if rev is None:
+        return read_content(path)
+    if not may_lack or not git.absent(path, rev):
+        return git.read_revision(path, rev)
+    note(f"note: {shown(path)} is not in {rev}: everything is new")
+    nothing = FileBytes(f"{rev}:{shown(path)}", path.absolute(), b"apiVersion: reconciler/v1\nmodels: {}\n")
+    return Content(shown(path), (nothing,), rev=rev)
 
 
 def _look(machine: Path | None, both: "list[Applied]") -> "Callable[[Applied], World]":

@@ -21,6 +21,21 @@ class GitError(Exception):
     """git could not do it. The text is for people."""
 
 
+class NotInRevisionError(GitError):
+    """A revision is there, and has nothing at the path."""
+
+
+def absent(path: Path, rev: str) -> bool:
+    """Return whether revision `rev` is there and has nothing at `path`. Blocks."""
+    try:
+        _read_revision(path, rev)
+    except NotInRevisionError:
+        return True
+    except GitError:
+        return False
+    return False
+
+
 def read_revision(path: Path, rev: str) -> Content:
     """Return the manifest's files as they are in revision `rev`. Blocks. Raises ManifestError."""
     try:
@@ -146,8 +161,9 @@ def _object(base: Path, name: str, called: str, rev: str) -> tuple[str, bytes]:
     fields = head.decode(errors="replace").split()
     if len(fields) == 3 and fields[1] in ("blob", "tree"):
         return fields[1], rest[: int(fields[2])]
-    reason = "is a link that leads out of" if head.startswith((b"symlink", b"dangling")) else "is not in"
-    raise GitError(f"{called} {reason} revision {rev!r}")
+    if head.startswith((b"symlink", b"dangling")):
+        raise GitError(f"{called} is a link that leads out of revision {rev!r}")
+    raise NotInRevisionError(f"{called} is not in revision {rev!r}")
 
 
 def _run(directory: Path, timeout: float, *arguments: str, stdin: bytes = b"") -> bytes:

@@ -176,6 +176,28 @@ def test_the_faults_of_both_are_said(repository: Repository, capsys: pytest.Capt
     assert "there is no revision 'nowhere'" in capsys.readouterr().err
 
 
+def test_a_manifest_that_was_not_there_before_is_new_as_a_whole(
+    repository: Repository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["diff", "HEAD", "--manifest", "others", "--machine", "desk.yaml"]
+    assert main(words) == 1
+    refused = capsys.readouterr().err
+    assert "others: error: there is no such file" in refused
+    assert "others is not in revision 'HEAD'" in refused
+    (repository.folder / "others").mkdir()
+    (repository.folder / "others" / "models.yaml").write_text(DESK)
+    assert main([*words, "--json"]) == 0
+    said = capsys.readouterr()
+    assert "others is not in HEAD: everything is new" in said.err
+    found = json.loads(said.out)
+    assert [(c["name"], c["change"]) for c in found["changes"] if c["section"] == "model"] == [
+        ("chat", "added"),
+        ("coder", "added"),
+        ("vision", "added"),
+    ]
+    assert steps(found) == [("load", "chat"), ("load", "coder")]
+
+
 def side(text: str) -> Side:
     whole = f"apiVersion: reconciler/v1\n{text}\n"
     content = Content("m.yaml", (FileBytes("m.yaml", Path("/"), whole.encode(), entry="m.yaml"),))
