@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+#: Up to five starts of the program in a test: on a machine that is busy with others each takes its time.
+pytestmark = pytest.mark.timeout(240)
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "gitops"
 
 
