@@ -16,7 +16,7 @@ from metrics_samples import TRAFFIC, busy
 from reconciler.board import Snapshot
 from reconciler.core.types import LedgerEntry, ModelSpec, Preflight
 from reconciler.counts import Counts
-from reconciler.gateway.metrics.endpoint import page
+from reconciler.gateway.metrics.page import page
 from reconciler.leases import Ended
 
 MODELS: Final = 100

@@ -7,7 +7,7 @@ from reconciler.board import Snapshot
 from reconciler.core.crashes import FailureKind
 from reconciler.core.memory import GpuPool, Swap, Watermarks
 from reconciler.counts import Counts
-from reconciler.gateway.metrics.endpoint import page
+from reconciler.gateway.metrics.page import page
 from reconciler.leases import Ended, GateTraffic, QueueTraffic, Traffic
 
 TRAFFIC = Traffic(

@@ -14,7 +14,8 @@ PROGRAMS = {
         (
             "rich pygments jsonschema httpx._main reconciler.wire reconciler.simulate"
             " reconciler.doctor reconciler.measure reconciler.render.status_document reconciler.core.advice"
-            " reconciler.render.history_shapes reconciler.gateway.openapi.document reconciler.memory.macos"
+            " reconciler.render.history_shapes reconciler.gateway.openapi.document reconciler.gateway.metrics.page"
+            " reconciler.render.shapes reconciler.memory.macos"
             " reconciler.engines.vllm"
         ),
     ),

@@ -22,9 +22,9 @@ from reconciler.core.machine import Halted
 from reconciler.core.memory import Memory
 from reconciler.core.types import ModelSpec
 from reconciler.counts import MOST_MODELS, Counts, Histogram
-from reconciler.gateway.metrics.endpoint import FAMILIES, page
 from reconciler.gateway.metrics.exposition import OPEN, PLAIN, Page, labels, wants_open
 from reconciler.gateway.metrics.family import gauge, histogram
+from reconciler.gateway.metrics.page import FAMILIES, page
 from reconciler.leases import Traffic
 from reconciler.manifest.applied import ApiKey, GatewaySettings, Scope
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from reconciler.counts import MOST_MODELS
 from reconciler.gateway.metrics import counted, machine, models, process, run
-from reconciler.gateway.metrics.endpoint import FAMILIES
 from reconciler.gateway.metrics.family import Family
+from reconciler.gateway.metrics.page import FAMILIES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
 LIST = re.compile(r"(<!-- metrics: .*?-->\n).*(<!-- end of metrics -->)", re.DOTALL)

@@ -11,13 +11,10 @@ from starlette.routing import Route
 from reconciler.board import Board, Snapshot
 from reconciler.counts import Counts
 from reconciler.gateway.access.guard import started
-from reconciler.gateway.metrics import counted, machine, models, process, run
-from reconciler.gateway.metrics.exposition import OPEN, PLAIN, Page, wants_open
+from reconciler.gateway.metrics.exposition import OPEN, PLAIN, wants_open
 from reconciler.leases import LeaseBook, Traffic
 
 PATH: Final = "/metrics"
-#: Every metric there is, in the order of the page.
-FAMILIES: Final = (*run.FAMILIES, *machine.FAMILIES, *models.FAMILIES, *counted.FAMILIES, *process.FAMILIES)
 
 
 class Metrics:
@@ -36,20 +33,13 @@ class Metrics:
         open_metrics = wants_open(",".join(request.headers.getlist("accept")))
         seen = snapshot, self._book.traffic(), self._board.counts.copy(), self._clock()
         # In a thread: thousands of lines would keep requests waiting for some milliseconds.
-        body = await to_thread.run_sync(page, *seen, open_metrics)
+        body = await to_thread.run_sync(_page, *seen, open_metrics)
         return Response(
             body, headers={"content-type": OPEN if open_metrics else PLAIN, "cache-control": "no-store"}
         )
 
 
-def page(
-    snapshot: Snapshot, traffic: Traffic, counts: Counts, now: float, open_metrics: bool = False
-) -> bytes:
-    """Return everything measured, as text. `now` is a reading of the snapshot's clock."""
-    made = Page(FAMILIES, open_metrics=open_metrics)
-    run.write(made, snapshot, traffic, counts.turns, now)
-    machine.write(made, snapshot)
-    models.write(made, snapshot, traffic, now)
-    counted.write(made, counts)
-    process.write(made)
-    return made.text()
+def _page(snapshot: Snapshot, traffic: Traffic, counts: Counts, now: float, open_metrics: bool) -> bytes:
+    from reconciler.gateway.metrics.page import page  # what it is made of is imported for the first scrape
+
+    return page(snapshot, traffic, counts, now, open_metrics)
