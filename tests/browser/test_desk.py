@@ -97,7 +97,8 @@ def test_the_account_is_one_picture_with_its_figures(gateway: Served, opened: Op
         expect(page.locator(f"#account .bar .kind-{kind}").first).to_be_visible()
     # What is charged, what can be loaded and this are the whole budget.
     expect(page.locator("#account .lead")).to_contain_text(
-        "The other 27.0 GiB of it are in use outside of the models."
+        "(24.5 GiB of it for the load in progress); 94 MiB can be loaded without evicting anyone."
+        " The other 27.0 GiB are not free now"
     )
     marks = page.locator("#account .mark")
     expect(marks).to_have_text(["target, soft 75 %", "hard 85 %", "budget 108.8 GiB", "critical 95 %"])

@@ -35,7 +35,7 @@ def test_a_model_is_loaded_held_released_and_evicted_by_buttons(desk: Manager, o
     expect(row(page, "other")).to_contain_text("ready")
     # Its 300 MiB are next to nothing of the machine, but not of the budget.
     enlarged = page.locator("#account .line").filter(has_text="Budget")
-    expect(enlarged.locator(".stretch").filter(has_text="other").first).to_be_visible()
+    expect(enlarged.locator(".kind-caption").filter(has_text="other")).to_be_visible()
     page.get_by_role("button", name="Hold other").click()
     dialog = page.get_by_role("dialog", name="Hold other")
     dialog.get_by_label("For").select_option("10 minutes")

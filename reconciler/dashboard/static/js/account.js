@@ -172,11 +172,14 @@ function smallOnes({ count, bytes }) {
   return { key: "small", kind: "small", label, title: `${label}: ${size(bytes)}` };
 }
 
-/** Leave its name only to the longest stretch of each model. */
+/** Write the name of each model once, over all its stretches. */
 function labelled(stretches) {
-  const longest = new Map();
-  for (const s of stretches) if (s.model && s.bytes > (longest.get(s.model)?.bytes ?? 0)) longest.set(s.model, s);
-  return stretches.map((s) => (s.model && longest.get(s.model) !== s ? { ...s, label: "" } : s));
+  const captions = new Map();
+  for (const { model, label, hue, from, bytes } of stretches.filter((s) => s.model)) {
+    const begun = captions.get(model) ?? { key: `${model}/caption`, kind: "caption", title: "", label, model, hue, from, bytes: 0 };
+    captions.set(model, { ...begun, bytes: begun.bytes + bytes });
+  }
+  return [...stretches.map((s) => (s.model ? { ...s, label: "" } : s)), ...captions.values()];
 }
 
 function placer() {
@@ -237,10 +240,10 @@ export function sentence(status, over) {
   if (memory.budget === null) return `The memory is not known: ${memory.source}.`;
   const charges = (memory.held ?? 0) + memory.reserved;
   let text = `Models are charged ${size(charges)} of ${size(memory.budget)}`;
+  if (memory.reserved) text += ` (${size(memory.reserved)} of it for the load in progress)`;
   text += over > 0 ? `, ${size(over)} too much.` : `; ${size(memory.free)} can be loaded without evicting anyone.`;
   const taken = memory.budget - charges - (memory.free ?? memory.budget);
-  if (taken > memory.budget / 100) text += ` The other ${size(taken)} of it are in use outside of the models.`;
-  if (memory.reserved) text += ` ${size(memory.reserved)} of these are reserved for a load.`;
+  if (taken > memory.budget / 100) text += ` The other ${size(taken)} are not free now: others use them, or a watermark would be passed.`;
   if (memory.pressure.used !== null) text += ` The machine uses ${percent(memory.pressure.used)} of ${size(memory.total)}.`;
   return text;
 }

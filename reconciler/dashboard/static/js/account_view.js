@@ -6,8 +6,9 @@ import { size } from "./format.js";
 import { known, watch } from "./store.js";
 import { modelHref } from "./router.js";
 
-/** Labels are left out where there is no room for them. */
-const LABELLED = 0.055;
+/** Pixels a label needs at least, and those that a character of it takes. */
+const LABELLED = 40;
+const CHARACTER = 7;
 const LINES = { measured: "Measured", charged: "Charged", enlarged: "Budget" };
 const KEYS = [
   ["weights", "weights"],
@@ -69,7 +70,7 @@ function draw(parts, made, said) {
   setAttribute(parts.drawing, "aria-label", `${said} The same in figures follows below.`);
   for (const [where, lines] of [[parts.lines, made.lines], [parts.enlarged, made.enlarged ? [made.enlarged] : []]]) {
     keyed(where, lines, (line) => line.name, makeLine, (node, line) =>
-      keyed(node.lastChild, line.stretches, (s) => s.key, makeStretch, (n, s) => place(n, s, line.scale)));
+      keyed(node.lastChild, line.stretches, (s) => s.key, makeStretch, (n, s) => place(n, s, line.scale, parts.marks.clientWidth)));
   }
   const rows = rowsFor(made.marks, parts.marks.clientWidth);
   setStyle(parts.drawing.firstChild, "--rows", String(Math.max(0, ...rows.map(({ row }) => row + 1))));
@@ -87,18 +88,24 @@ function makeLine(line) {
 }
 
 function makeStretch(stretch) {
-  const node = el("div", { class: `stretch kind-${stretch.kind}` }, el("span"));
+  const node = el("div", { class: `${stretch.kind === "caption" ? "" : "stretch "}kind-${stretch.kind}` }, el("span"));
+  if (stretch.kind === "caption") return node;
   if (stretch.model) node.addEventListener("click", () => (location.hash = modelHref(stretch.model)));
   return node;
 }
 
-function place(node, stretch, scale) {
+function place(node, stretch, scale, width) {
   const share = stretch.bytes / scale;
   setStyle(node, "left", `${((stretch.from / scale) * 100).toFixed(3)}%`);
   setStyle(node, "width", `${(share * 100).toFixed(3)}%`);
   setStyle(node, "--hue", String(Math.round(stretch.hue)));
   setAttribute(node, "title", stretch.title);
-  setText(node.firstChild, share >= LABELLED ? stretch.label : "");
+  setText(node.firstChild, fits(stretch, share * width) ? stretch.label : "");
+}
+
+/** A model's name may be cut; what else there is stands in the legend as well. */
+function fits(stretch, width) {
+  return width >= (stretch.model ? LABELLED : stretch.label.length * CHARACTER + 10);
 }
 
 function tabulate(parts) {

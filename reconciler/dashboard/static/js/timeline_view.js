@@ -23,6 +23,7 @@ export function mountTimeline() {
   const parts = build();
   fill(byId("timeline"), parts.text, parts.drawing, parts.legend, parts.details);
   new ResizeObserver(() => render(parts)).observe(parts.drawing);
+  parts.details.addEventListener("toggle", () => render(parts));
   watch(["timeline"], () => render(parts));
   watch(["now", "link", "events"], () => refresh());
 }
@@ -73,7 +74,8 @@ function render(parts) {
   setText(parts.text, said);
   setAttribute(parts.picture, "aria-label", `${said} The list below has each of them.`);
   draw(parts.layers, made);
-  tabulate(parts.body, timeline.actions);
+  // Thousands of rows in an hour of a busy desk: only for who looks at them.
+  if (parts.details.open) tabulate(parts.body, timeline.actions);
 }
 
 function draw(layers, made) {
