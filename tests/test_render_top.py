@@ -97,7 +97,7 @@ def test_each_order_is_total_and_begins_with_what_it_says() -> None:
         "last used": "embed",
         "waiting": "coder",
         "priority": "embed",
-        "state": "vision",
+        "state": "coder",
     }
     for sort in ORDERS:
         again = replace(BUSY, sort=sort, status={**BUSY.status, "models": BUSY.status["models"][::-1]})
@@ -111,6 +111,21 @@ def test_ages_go_on_between_two_documents() -> None:
     assert "loading coder, 12 s of about 18 s" in action(0)
     assert "loading coder, 16 s of about 18 s" in action(4)
     assert "in 41s" in "\n".join(lines_of(replace(BUSY, age=4), 160))
+
+
+def test_times_in_a_reason_go_on_with_the_columns_beside_them() -> None:
+    def told(detail: str, age: float, **more: object) -> str:
+        model = BUSY.status["models"][0]
+        verdict = {**model["verdict"], "detail": detail}
+        models = [{**model, "verdict": verdict, "active": 0, "served": 1, **more}]
+        shown = replace(BUSY, status={**BUSY.status, "models": models}, age=age)
+        return next(line for line in lines_of(shown, 200) if line.startswith(f"{model['name']} "))
+
+    assert told("idle 3.0s", 30.0, idle=3.0).count("33s") == 2
+    tried = told("failed 2 times, tries again in 20s: exit 1", 8.0, retry_in=20.0)
+    assert "in 12s  " in tried
+    assert "tries again in 12s: exit 1" in tried
+    assert "less likely, idle 9s" in told("less likely, idle 9s", 30.0, idle=3.0)  # another model's
 
 
 def test_a_loop_that_is_gone_is_told_in_red_and_first_where_there_is_no_room() -> None:

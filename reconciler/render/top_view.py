@@ -1,10 +1,19 @@
 """What a live screen shows: the newest documents, how they arrive, and what the person at the keyboard chose."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from reconciler.core.words import span
+
 Json = Mapping[str, Any]
+
+#: Trouble stands before what is well.
+_STATES: Final[Mapping[str, int]] = {
+    state: place
+    for place, state in enumerate(("loading", "evicting", "failing", "blocked", "ready", "asleep", "cold"))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,7 @@ ORDERS: Final[Mapping[str, Callable[[Json], Any]]] = {
     "last used": _last_used,
     "waiting": lambda model: -(model["waiting"] + model["gated"] + model["active"]),
     "priority": lambda model: -(model["priority"] or 0),
-    "state": lambda model: model["state"],
+    "state": lambda model: _STATES.get(model["state"], len(_STATES)),
 }
 
 
@@ -76,4 +85,17 @@ def _older(model: Json, seconds: float) -> Json:
     idle, retry = model["idle"], model["retry_in"]
     # In use it is not idle: that is 0 however long it lasts.
     grown = idle if not idle else idle + seconds
-    return {**model, "idle": grown, "retry_in": None if retry is None else max(0.0, retry - seconds)}
+    left = None if retry is None else max(0.0, retry - seconds)
+    return {**model, "idle": grown, "retry_in": left, "verdict": _verdict(model["verdict"], grown, left)}
+
+
+def _verdict(verdict: Json | None, idle: float | None, left: float | None) -> Json | None:
+    """Return a verdict with the times in its sentence as they are now: the columns beside it count on."""
+    if verdict is None:
+        return None
+    detail = verdict["detail"]
+    if idle:
+        detail = re.sub(r"^idle [\d.]+[smhd]$", f"idle {span(idle)}", detail)
+    if left is not None:
+        detail = re.sub(r"tries again in [\d.]+[smhd]", f"tries again in {span(left)}", detail)
+    return {**verdict, "detail": detail}

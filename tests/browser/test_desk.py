@@ -266,7 +266,7 @@ def test_a_key_is_asked_for_and_decides_which_buttons_are_there(gateway: Served,
     expect(row(page, "vision-7b")).to_be_visible()  # kept for this tab
     assert "CANARY" not in page.url
     assert page.evaluate("JSON.stringify(localStorage) + document.cookie") == "{}"
-    page.get_by_role("button", name="Forget the key grafana").click()
+    page.get_by_role("button", name="Forget the key of grafana").click()
     field.fill("CANARY-admin")
     field.press("Enter")
     expect(page.get_by_role("button", name="Load vision-7b")).to_be_visible()

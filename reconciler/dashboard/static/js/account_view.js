@@ -136,7 +136,7 @@ function sums({ memory }, budget) {
     ["Budget of models", memory.budget], ["Charged to loaded models", memory.held], ["Reserved for a load", memory.reserved],
     ["Free for models", memory.free], ["Kept for the system (reserve)", machine?.reserve],
     ["Machine", memory.total], ["Available", memory.available], ["Mapped weights, available too", seen?.warm],
-    ["Measured of models", seen?.models], ["Other programs", seen?.others], ["Kernel", seen?.kernel],
+    ["Measured of models, besides mapped weights", seen?.models], ["Other programs", seen?.others], ["Kernel", seen?.kernel],
     ["Huge pages", seen?.pools], ["Unattributed", seen?.unattributed], ["Swap in use", memory.swap_used],
     ["Target mark", machine?.target], ["Soft mark", machine?.soft], ["Hard mark", machine?.hard], ["Critical mark", machine?.critical],
   ];

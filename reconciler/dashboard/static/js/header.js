@@ -43,7 +43,7 @@ function renderKey() {
   const button = byId("key-button");
   const wanted = known.link.state === "key";
   show(button, wanted || key());
-  setText(button, wanted ? "Enter a key" : known.who?.key ? `Forget the key ${known.who.key}` : "Forget the key");
+  setText(button, wanted ? "Enter a key" : known.who?.key ? `Forget the key of ${known.who.key}` : "Forget the key");
 }
 
 function theme() {
