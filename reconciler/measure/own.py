@@ -13,7 +13,8 @@ import anyio.to_thread
 from reconciler.board import Board, Snapshot
 from reconciler.core import book as ledger_book
 from reconciler.core.launch import LaunchSpec
-from reconciler.core.types import Outcome, Reason, Residency, World
+from reconciler.core.memory import Memory
+from reconciler.core.types import Manifest, Outcome, Reason, Residency, World
 from reconciler.engines import api_key, registry
 from reconciler.engines.adapter import Adapter
 from reconciler.host import Host, StateLock
@@ -31,6 +32,9 @@ from reconciler.store import AsyncStore
 from reconciler.store.paths import DATABASE
 
 _POLL: Final = 0.05
+#: Share of the available memory, and bytes at most, by which it may shrink between our look and the loop's.
+_MARGIN: Final = 0.1
+_MARGIN_MOST: Final = 2**30
 
 
 class MeasureError(Exception):
@@ -71,14 +75,14 @@ def measure_once(applied: Applied, model: str, directory: Path, seconds: float, 
 def _alone(applied: Applied, model: str) -> Applied:
     """Return the manifest with only this model in it, to be loaded at once.
 
-    One whose size nobody knows may have all there is: that it becomes known is what this is for.
+    One whose size nobody knows may have all there is, but for a little that other programs may take until it is
+    admitted: that it becomes known is what this is for.
     """
     spec = next(s for s in applied.manifest.models if s.name == model)
     launch = applied.launches[model]
     found = registry.get(launch.engine).preflight(launch)
     if found.reason is None and ledger_book.size(spec, found, None) is None:
-        memory = open_machine(run_command).read(0.0)
-        spec = replace(spec, steady=ledger_book.capacity(applied.manifest, memory, ()))
+        spec = replace(spec, steady=room_for_unknown(applied.manifest, open_machine(run_command).read(0.0)))
     return replace(
         applied,
         manifest=replace(
@@ -88,6 +92,14 @@ def _alone(applied: Applied, model: str) -> Applied:
         routes={name: target for name, target in applied.routes.items() if target == model},
         limits={model: applied.limits[model]},
     )
+
+
+def room_for_unknown(manifest: Manifest, memory: Memory) -> int | None:
+    """Return the bytes a model of unknown size may take. A budget that is lower than what is there bounds it alone."""
+    if memory.available is not None:
+        margin = min(int(memory.available * _MARGIN), _MARGIN_MOST)
+        memory = replace(memory, available=memory.available - margin)
+    return ledger_book.capacity(manifest, memory, ())
 
 
 async def _measure(applied: Applied, model: str, directory: Path, seconds: float, tell: Tell) -> Taken:
