@@ -111,6 +111,29 @@ def test_the_note_names_type_and_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "length"),
+    [
+        ({"context_tokens": 8192}, None),
+        ({"context_tokens": 16384}, 16384),
+        ({"context_tokens": 8192, "slots": 4}, None),
+        ({"context_tokens": 9000, "slots": 2}, 9000),
+        ({"args": ("-c", "20000", "-np", "2")}, 10000),
+        ({"args": ("-c", "20000", "-np", "2", "-kvu")}, 20000),
+        ({"context_tokens": 16384, "args": ("--override-kv", "llama.context_length=int:16384")}, None),
+    ],
+)
+def test_a_context_beyond_what_the_server_serves_is_said(
+    tmp_path: Path, settings: dict[str, Any], length: int | None
+) -> None:
+    header = find_weights(write_llama(tmp_path / "m.gguf", context=8192)).header
+    said = (
+        "it was made for 8192 tokens of context: llama-server serves no more in one request, and holds memory for "
+        f"{length}; what helps: context: {{max_tokens: 8192}}"
+    )
+    assert noted(header, None, **settings) == ([] if length is None else [said])
+
+
+@pytest.mark.parametrize(
     ("version", "said"), [("2026.10.11549", False), ("2026.4.1", False), ("2027.1.3", True)]
 )
 def test_a_series_nobody_tried_is_said(

@@ -20,6 +20,8 @@ _COARSE: Final = 4.0
 _TRAINED: Final = frozenset({"MXFP4", "NVFP4", "Q1_0", "Q2_0", "TQ1_0", "TQ2_0"})
 #: How tokens are guessed ahead: a flag that `draft:` gives by itself.
 _HOW: Final = "--spec-type"
+#: A flag that may state another length than the file does.
+_OVERRIDE: Final = "--override-kv"
 #: The series of xllamacpp, by year, that this was checked with, and its build.
 _CHECKED_SERIES: Final = "2026"
 CHECKED: Final = "2026.10.11549"
@@ -31,6 +33,7 @@ def notes(spec: LaunchSpec, settings: Settings, header: Header, program: Program
     found = quantisation(header)
     if found is not None and found.main not in _TRAINED:
         yield from _coarse(role, found)
+    yield from _beyond(spec, settings, header)
     if program is not None and program.embedded:
         yield from _untried(embedded_version())
     if settings.draft is not None:
@@ -51,6 +54,19 @@ def _coarse(role: Role, found: Quantisation) -> Iterator[str]:
         yield f"{name} gives scores close to those of F16; a threshold on them is one for this file"
     elif role not in (Role.EMBEDDING, Role.RERANK) and found.bits < _COARSE:
         yield f"{name} is coarse for generation: answers are noticeably worse than from 4 bits a weight on"
+
+
+def _beyond(spec: LaunchSpec, settings: Settings, header: Header) -> Iterator[str]:
+    """Say that slots are longer than the server lets them be: it caps them, and holds the cache of the whole."""
+    made = header.keys.get(f"{header.keys.get('general.architecture')}.context_length")
+    if not isinstance(made, int) or settings.tokens is None or _OVERRIDE in spec.args:
+        return
+    length = settings.tokens if settings.unified else settings.tokens // settings.slots
+    if 0 < made < length:
+        yield (
+            f"it was made for {made} tokens of context: llama-server serves no more in one request, and holds "
+            f"memory for {length}; what helps: context: {{max_tokens: {made}}}"
+        )
 
 
 def _unused(spec: LaunchSpec, draft: str, header: Header, program: Program | None) -> Iterator[str]:
