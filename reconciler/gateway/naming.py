@@ -18,6 +18,28 @@ NO_VIRTUAL: Final[Mapping[str, Virtual]] = MappingProxyType({})
 #: Begins the paths that go to an engine as they are.
 UPSTREAM: Final = b"/upstream/"
 
+_EVICT: Final = "POST /api/v1/models/NAME/evict"
+#: Paths of other programs' own that have another name here, with all below them: whose, theirs, ours.
+_ELSEWHERE: Final = {
+    "llama-swap": {
+        "/running": "GET /api/v1/status",
+        "/unload": _EVICT,
+        "/api/models/unload": _EVICT,
+        "/logs": "`reconcile logs NAME`",
+        "/ui": "/",
+        "/health": "/healthz",
+    },
+    "Ollama": {
+        "/api/chat": "POST /v1/chat/completions",
+        "/api/generate": "POST /v1/completions",
+        "/api/embed": "POST /v1/embeddings",
+        "/api/embeddings": "POST /v1/embeddings",
+        "/api/tags": "GET /v1/models",
+        "/api/ps": "GET /api/v1/status",
+    },
+    "LM Studio": {"/api/v0": "/v1"},
+}
+
 
 def near(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most like `name`: other case, a tag too many or too few, a typing slip; or None.
@@ -60,8 +82,21 @@ def nowhere(path: str, own: Iterable[str]) -> ApiError:
         close = difflib.get_close_matches(plain[:SHOWN_PATH], sorted(known), n=1, cutoff=0.8)
         guess = close[0] if close else None
     shown = path if len(path) <= SHOWN_PATH else path[:SHOWN_PATH] + "..."
-    hint = f"; did you mean {guess}?" if guess else ""
+    hint = elsewhere(plain) or (f"; did you mean {guess}?" if guess else "")
     return ApiError("not_found", f"there is nothing at {shown}{hint}")
+
+
+def elsewhere(path: str) -> str:
+    """Return what takes the place of a path that another program has, for clients that moved in; "" = none of theirs.
+
+    >>> elsewhere("/running")
+    "; /running is llama-swap's: here it is GET /api/v1/status"
+    """
+    for whose, paths in _ELSEWHERE.items():
+        for theirs, ours in paths.items():
+            if path == theirs or path.startswith(f"{theirs}/"):
+                return f"; {theirs} is {whose}'s: here it is {ours}"
+    return ""
 
 
 def resolve(snapshot: Snapshot, name: str) -> str:

@@ -117,6 +117,23 @@ async def test_an_unknown_path_is_a_404_with_the_near_one(method: str, path: str
     assert len(error["message"]) < 300
 
 
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/running", "/running is llama-swap's: here it is GET /api/v1/status"),
+        ("/unload", "/unload is llama-swap's: here it is POST /api/v1/models/NAME/evict"),
+        ("/logs/stream", "/logs is llama-swap's: here it is `reconcile logs NAME`"),
+        ("/api/chat", "/api/chat is Ollama's: here it is POST /v1/chat/completions"),
+        ("/api/v0/models", "/api/v0 is LM Studio's: here it is /v1"),
+    ],
+)
+async def test_who_moved_in_is_told_where_a_path_went(path: str, said: str) -> None:
+    async with rig() as r:
+        answer = await r.client.get(path)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == f"there is nothing at {path}; {said}"
+
+
 async def test_head_is_get_without_a_body_and_reading_changes_nothing() -> None:
     async with rig() as r:
         for path in READS:
