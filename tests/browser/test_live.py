@@ -151,6 +151,24 @@ def test_the_last_hour_tells_what_was_done(desk: Manager, opened: Opened) -> Non
     expect(table.get_by_role("row").nth(1)).to_contain_text("other")
 
 
+def test_what_was_done_is_counted(desk: Manager, opened: Opened) -> None:
+    """An eviction that is regretted is one, a reload is neither a load nor an eviction."""
+    page = opened(desk.url)
+    done = [
+        {"action": action, "outcome": "ready", "regretted": regretted}
+        for action, regretted in [
+            ("load", False),
+            ("evict", True),
+            ("evict", False),
+            *[("reload", False)] * 4,
+        ]
+    ]
+    ask = "actions => import('/ui/js/timeline.js').then(m => m.summary({ actions }))"
+    assert page.evaluate(ask, done) == "1 load, 2 evictions; 2 reloads, 1 of the evictions regretted."
+    assert page.evaluate(ask, [*done[:1]]) == "1 load, 0 evictions."
+    assert page.evaluate(ask, []) == "Nothing was loaded or evicted."
+
+
 def test_it_says_that_the_manager_is_gone_and_finds_it_again(desk: Manager, opened: Opened) -> None:
     page = opened(desk.url)
     expect(row(page, "small")).to_be_visible()

@@ -1,5 +1,7 @@
 // The last hour as shapes: memory over time, the pressure behind it, and a lane of what was done. Pure.
 
+import { counted } from "./format.js";
+
 /** The lanes below the curves, from above. */
 export const LANES = ["load", "evict"];
 const LANE = 18;
@@ -110,6 +112,17 @@ export function kindOf(action) {
 /** Whether it did not come to its end. */
 export function failed(action) {
   return ["failed", "given-up"].includes(action.outcome);
+}
+
+/** What was done, counted. A reload is two actions: an eviction, and the load in its place. */
+export function summary({ actions }) {
+  const count = (name) => actions.filter((a) => a.action === name).length;
+  const reloads = count("reload") / 2; // one is two actions
+  const regretted = actions.filter((a) => a.regretted).length;
+  const lost = actions.filter(failed).length;
+  if (!actions.length) return "Nothing was loaded or evicted.";
+  const more = [reloads && counted(Math.ceil(reloads), "reload"), regretted && `${regretted} of the evictions regretted`, lost && `${lost} failed`].filter(Boolean);
+  return `${counted(count("load"), "load")}, ${counted(count("evict"), "eviction")}${more.length ? `; ${more.join(", ")}` : ""}.`;
 }
 
 /** Round times between two, five to eight of them. */

@@ -2,11 +2,11 @@
 
 import { ApiFailure, get } from "./api.js";
 import { byId, el, fill, keyed, setAttribute, setText, show, svg } from "./dom.js";
-import { clock, counted, percent, size, span } from "./format.js";
+import { clock, percent, size, span } from "./format.js";
 import { meaning } from "./reasons.js";
 import { modelHref } from "./router.js";
 import { known, set, watch } from "./store.js";
-import { failed, kindOf, shapes } from "./timeline.js";
+import { shapes, summary } from "./timeline.js";
 
 const HEIGHT = 210;
 /** Seconds between two looks at the ledger, and after something was done. */
@@ -109,16 +109,6 @@ function draw(layers, made) {
 
 function place(node, { x, y, width, height }) {
   for (const [name, value] of Object.entries({ x, y, width, height })) setAttribute(node, name, value.toFixed(1));
-}
-
-function summary({ actions }) {
-  const loads = actions.filter((a) => kindOf(a) === "load").length;
-  const evicts = actions.length - loads;
-  const regretted = actions.filter((a) => a.regretted).length;
-  const lost = actions.filter(failed).length;
-  if (!actions.length) return "Nothing was loaded or evicted.";
-  const more = [regretted && `${counted(regretted, "eviction")} regretted`, lost && `${lost} failed`].filter(Boolean);
-  return `${counted(loads, "load")}, ${counted(evicts, "eviction")}${more.length ? `; ${more.join(", ")}` : ""}.`;
 }
 
 function sentence(action) {
