@@ -128,7 +128,8 @@ def test_what_would_go_is_told_where_the_model_would_be_loaded() -> None:
     assert "  room         there is room for it, nobody would go\n" in explained("notes", CALM)
 
 
-BACK = "(16.0 s to load + 4.0 s besides)"
+BACK = "(16.0 s to load + 4.0 s for making room)"
+AGAIN = "used again within 15 min:"
 
 
 def value_line(**worth: Any) -> str:
@@ -152,23 +153,26 @@ def value_line(**worth: Any) -> str:
 @pytest.mark.parametrize(
     ("worth", "line"),
     [
-        ({}, f"value: 12.0 s = {BACK} x 0.6000; used again within 15 min: about 64 %"),
+        ({}, f"value: 12.0 s = {BACK} x 0.6000 for how soon; used again within 15 min: about 64 %"),
         (
             {"soon": 0.001, "seconds": 0.01, "returns": 0.0005},
-            f"value: 0.0 s = {BACK} x 0.0005; used again within 15 min: less than 1 %",
+            f"value: 0.0 s = {BACK} x 0.0005 for how soon; used again within 15 min: less than 1 %",
         ),
-        ({"soon": 0.999}, f"value: 12.0 s = {BACK} x 0.6000; used again within 15 min: more than 99 %"),
+        (
+            {"soon": 0.999},
+            f"value: 12.0 s = {BACK} x 0.6000 for how soon; used again within 15 min: more than 99 %",
+        ),
         (
             {"soon": None, "returns": None, "seconds": 0.0},
             f"value: 0.0 s = {BACK} x 0; nothing is known yet of when it is used",
         ),
         (
             {"learned": False},
-            f"value: 12.0 s = {BACK} x 0.6000; used again within 15 min: about 64 %, by its idle time alone",
+            f"value: 12.0 s = {BACK} x 0.6000 for how soon; {AGAIN} about 64 %, by its idle time alone",
         ),
         (
             {"waiters": 2.5, "seconds": 30.0},
-            f"value: 30.0 s = {BACK} x 0.6000 x 2.50 who wait together; used again within 15 min: about 64 %",
+            f"value: 30.0 s = {BACK} x 0.6000 for how soon x 2.50 who wait together; {AGAIN} about 64 %",
         ),
         ({"decides": False}, ""),
     ],

@@ -62,11 +62,14 @@ def test_the_document_has_the_sums_and_each_model_and_conforms() -> None:
     [
         (
             desk(),
-            "full: 8 begun in advance, 3 used, 3 in vain, 1 broken off; 25% of the loads that somebody wanted",
+            (
+                "full: 8 begun in advance, 3 used, 3 in vain, 1 broken off; "
+                "25% of all loads that somebody wanted were begun so"
+            ),
         ),
         (
             desk(COUNTS[:1], Prewarm.FREE, 2, 3),
-            "; 50% of the loads that somebody wanted; no more this hour (2 of 2)",
+            "; 50% of all loads that somebody wanted were begun so; no more this hour (2 of 2)",
         ),
         (desk(COUNTS[1:], Prewarm.OFF, 2, 0), "prewarm  off: 3 begun in advance, 0 used, 2 in vain"),
     ],

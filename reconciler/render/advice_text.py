@@ -36,16 +36,16 @@ def room_lines(advice: Json) -> Iterable[tuple[str, str]]:
 
 
 def _value(worth: Json) -> str:
-    """Return `8.8 s = (10.6 s to load + 4.0 s besides) x 0.6000; used again within 15 min: about 78 %`.
+    """Return `8.8 s = (10.6 s to load + 4.0 s for making room) x 0.6000 for how soon; used again ...: about 78 %`.
 
     Where several are expected to wait together, their number is a third term.
     """
     load, besides = worth["load_seconds"], worth["return_seconds"] - worth["load_seconds"]
-    back = f"({load:.1f} s to load + {besides:.1f} s besides)"
+    back = f"({load:.1f} s to load + {besides:.1f} s for making room)"
     if worth["soon"] is None:
         return f"0.0 s = {back} x 0; nothing is known yet of when it is used"
     guess = "" if worth["learned"] else ", by its idle time alone"
-    terms = f"{worth['seconds']:.1f} s = {back} x {worth['returns']:.4f}"
+    terms = f"{worth['seconds']:.1f} s = {back} x {worth['returns']:.4f} for how soon"
     if worth["waiters"] != 1.0:
         terms += f" x {worth['waiters']:.2f} who wait together"
     return f"{terms}; used again within 15 min: {_percent(worth['soon'])}{guess}"

@@ -49,7 +49,7 @@ def prewarm_lines(prewarm: Mapping[str, Any]) -> list[str]:
             parts.append(f"{prewarm[key]} {words}")
     text = f"prewarm  {prewarm['mode']}: {', '.join(parts)}"
     if prewarm["recall"] is not None:
-        text += f"; {prewarm['recall']:.0%} of the loads that somebody wanted"
+        text += f"; {prewarm['recall']:.0%} of all loads that somebody wanted were begun so"
     if prewarm["mode"] != "off" and prewarm["last_hour"] >= prewarm["per_hour"]:
         text += f"; no more this hour ({prewarm['last_hour']} of {prewarm['per_hour']})"
     return [text]
