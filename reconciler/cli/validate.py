@@ -1,5 +1,6 @@
 """`reconcile validate`: is the manifest right, and what was understood?"""
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,7 +106,7 @@ def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" =
                 "peak": spec.peak,
                 "estimate": found.steady,
                 "peak_estimate": found.peak,
-                "problem": _problem(spec, found),
+                "problem": _problem(spec, found, applied.source.path),
                 "notes": list(found.notes),
                 "aliases": aliases.get(spec.name, []),
             }
@@ -127,14 +128,15 @@ def understood(applied: "Applied", elsewhere: "Mapping[str, Preflight] | None" =
     }
 
 
-def _problem(spec: "ModelSpec", found: "Preflight") -> str | None:
+def _problem(spec: "ModelSpec", found: "Preflight", path: str) -> str | None:
     """Return why the loop would not start a model, in the words of a verdict, or None."""
     from reconciler.core.types import Reason
 
     if found.reason is not None:
         return f"{found.reason}: {found.message}"
     if spec.steady is None and found.steady is None:
-        measured = f"give memory.steady, or, while no loop runs, `reconcile measure {spec.name} PATH --write`"
+        command = shlex.join(("reconcile", "measure", spec.name, path, "--write"))
+        measured = f"give memory.steady, or, while no loop runs, `{command}`"
         return f"{Reason.SIZE_UNKNOWN}: {found.message or measured}"
     return None
 

@@ -86,6 +86,7 @@ def _report(
         hints=tuple(_hints(wanted, findings, chosen)),
         next=(
             f"reconcile validate {called}",
+            f"reconcile budget {called}",
             f"reconcile --dry-run {called}",
             f"reconcile {called}",
         ),

@@ -84,7 +84,7 @@ def _entry(choice: Choice, folder: Path) -> str:
 
 
 def _facts(choice: Choice) -> str:
-    takes = f"{size_text(choice.model.size)} of weights, {size_text(choice.steady)} once loaded"
+    takes = f"{size_text(choice.model.size)} on disk, {size_text(choice.steady)} once loaded"
     length, tokens = choice.model.length, choice.tokens
     if tokens is None or length is None:
         return takes

@@ -107,6 +107,14 @@ _STATUS: Final = (
 )
 
 
+def _path_hint(rev: str) -> str:
+    if not os.path.exists(rev):
+        return ""
+    return (
+        f"; it is a path: `reconcile --dry-run {rev}` plans for it, and revisions are commits, branches, tags"
+    )
+
+
 def _read_revision(path: Path, rev: str) -> Content:
     base, below = _existing(path.absolute())
     if rev.startswith("-"):
@@ -115,7 +123,7 @@ def _read_revision(path: Path, rev: str) -> Content:
     try:
         commit = _run(base, READ_TIMEOUT, "rev-parse", "--verify", f"{rev}^{{commit}}").decode().strip()
     except GitError as error:
-        raise GitError(f"there is no revision {rev!r} ({error})") from None
+        raise GitError(f"there is no revision {rev!r} ({error}){_path_hint(rev)}") from None
     where = os.path.normpath(prefix + below)
     kind, data = _object(base, f"{commit}:" if where == "." else f"{commit}:{where}", where, rev)
     directory = path.absolute()

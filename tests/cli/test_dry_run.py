@@ -338,7 +338,8 @@ def test_validate_warns_of_models_that_could_not_be_started_here(
     assert "absent.gguf" in warned["absent"]
     assert warned["nameless"].startswith("NotStartable: ")
     assert "no-such-server" in warned["nameless"]
-    measured = "or, while no loop runs, `reconcile measure sizeless PATH --write`"
+    command = f"reconcile measure sizeless {tmp_path / 'desk.yaml'} --write"
+    measured = f"or, while no loop runs, `{command}`"
     assert warned["sizeless"] == f"SizeUnknown: give memory.steady, {measured}"
     assert "guessed" not in warned
     guessed = LaunchSpec("guessed", "llama.cpp", weights=str(tmp_path / "tiny.gguf"), context_tokens=1024)

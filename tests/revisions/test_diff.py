@@ -174,6 +174,8 @@ def test_the_faults_of_both_are_said(repository: Repository, capsys: pytest.Capt
     assert "manifests/models.yaml:9:16" in said
     assert main(["diff", "nowhere"]) == 1
     assert "there is no revision 'nowhere'" in capsys.readouterr().err
+    assert main(["diff", "HEAD", "manifests"]) == 1
+    assert "it is a path: `reconcile --dry-run manifests` plans for it" in capsys.readouterr().err
 
 
 def test_a_manifest_that_was_not_there_before_is_new_as_a_whole(
