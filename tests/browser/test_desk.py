@@ -280,6 +280,7 @@ def test_a_key_is_asked_for_and_decides_which_buttons_are_there(gateway: Served,
         ("#/", "dark", 1280),
         ("#/", "light", 360),
         ("#/models/mistral-old", "dark", 360),
+        ("#/models/qwen3-72b", "light", 1280),
     ],
 )
 def test_nothing_bars_anybody(

@@ -11,7 +11,7 @@ export function historyPart() {
   const body = el("tbody");
   const table = el("table", { class: "figures" }, el("caption", { class: "hidden" }, "Loads and evictions, newest first"),
     el("thead", {}, el("tr", {}, ...["Time", "What", "Why", "Took", "Outcome"].map((head) => el("th", { scope: "col" }, head)))), body);
-  const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Loads and evictions" }, table);
+  const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Its loads and evictions" }, table);
   const root = el("section", { class: "card", "aria-labelledby": "history-title" }, el("h2", { id: "history-title" }, "Loads and evictions"), text, scroll);
   return {
     root,

@@ -130,6 +130,6 @@ function renderAdvice(parts) {
   show(parts.worth, worth);
   if (!worth) return;
   const place = worth.rank === null ? "" : ` It is number ${worth.rank} of ${worth.of} to give way.`;
-  const spares = worth.seconds > 0 ? `it is expected to save ${span(worth.seconds)} of waiting` : "nobody is expected to ask for it soon";
-  setText(parts.worth, `If it is kept in memory, ${spares}; to load it again takes ${span(worth.return_seconds)}.${place}`);
+  const spares = worth.seconds > 0 ? `Kept in memory it is expected to save ${span(worth.seconds)} of waiting` : "Nobody is expected to ask for it soon";
+  setText(parts.worth, `${spares}; to load it takes ${span(worth.return_seconds)}.${place}`);
 }

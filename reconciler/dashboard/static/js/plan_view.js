@@ -47,7 +47,7 @@ function renderAction(node, bar) {
   setText(doing, DOING[action.doing] ?? action.doing);
   setText(link, action.model);
   setAttribute(link, "href", modelHref(action.model));
-  const about = action.expected ? ` of about ${span(action.expected)}` : "";
+  const about = action.expected ? ` of ${action.doing === "loading" ? "about" : "at most"} ${span(action.expected)}` : "";
   const left = action.deadline_in === null ? "" : `; ${DEADLINE[action.doing] ?? "over"} in ${wholeSpan(action.deadline_in - since())}`;
   setText(time, `${wholeSpan(elapsed)}${about}${left}`);
   if (action.expected) {
