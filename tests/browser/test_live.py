@@ -1,5 +1,7 @@
 """The dashboard before a real manager: what happens shows by itself, and what is asked for is done."""
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -167,6 +169,21 @@ def test_what_was_done_is_counted(desk: Manager, opened: Opened) -> None:
     assert page.evaluate(ask, done) == "1 load, 2 evictions; 2 reloads, 1 of the evictions regretted."
     assert page.evaluate(ask, [*done[:1]]) == "1 load, 0 evictions."
     assert page.evaluate(ask, []) == "Nothing was loaded or evicted."
+
+
+def test_it_says_that_the_manager_hangs(desk: Manager, opened: Opened) -> None:
+    page = opened("about:blank")
+    page.clock.install()
+    page.goto(desk.url)
+    link = page.locator("#link")
+    expect(link).to_have_text("live")
+    os.kill(desk.pid, signal.SIGSTOP)
+    try:
+        page.clock.fast_forward(13_000)
+        expect(link).to_have_text("disconnected", timeout=5_000)
+    finally:
+        os.kill(desk.pid, signal.SIGCONT)
+    expect(link).to_have_text("live", timeout=SOON * 1000)
 
 
 def test_it_says_that_the_manager_is_gone_and_finds_it_again(desk: Manager, opened: Opened) -> None:

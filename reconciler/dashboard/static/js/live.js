@@ -75,7 +75,7 @@ async function streamed() {
   let silence = setTimeout(() => {}, 0);
   const alive = () => {
     clearTimeout(silence);
-    silence = setTimeout(() => abort.abort(), SILENCE * 1000);
+    silence = setTimeout(lost, SILENCE * 1000);
   };
   alive();
   try {
@@ -83,6 +83,12 @@ async function streamed() {
   } finally {
     clearTimeout(silence);
   }
+}
+
+/** Somebody who hangs takes connections and says nothing: that is told before the next question has run out of time. */
+function lost() {
+  set({ link: { state: "offline", text: "disconnected" } });
+  abort.abort();
 }
 
 /** When what comes now was seen. */
