@@ -14,18 +14,22 @@ _OVER: Final = b": over\n"
 
 
 def stream(
-    url: str, path: str, seen: int | None = None, opened: Callable[[], None] = lambda: None
+    url: str,
+    path: str,
+    seen: int | None = None,
+    opened: Callable[[], None] = lambda: None,
+    silence: float = SILENCE,
 ) -> Iterator[tuple[str, bytes]]:
     """Yield kind ("" = none is said) and data of each event, until the stream ends in good order.
 
-    `seen` is the id to go on after; `opened` is called once the loop has begun to answer. Raises OSError or
-    HTTPException where the stream breaks, RefusedError where there is none.
+    `seen` is the id to go on after; `opened` is called once the loop has begun to answer; after `silence` seconds
+    without a byte it counts as broken. Raises OSError or HTTPException where it breaks, RefusedError where there is none.
     """
     place = urlsplit(url)
     headers = {"Accept": "text/event-stream", **key_header()}
     if seen is not None:
         headers["Last-Event-ID"] = str(seen)
-    connection = http.client.HTTPConnection(place.hostname or "127.0.0.1", place.port or 80, timeout=SILENCE)
+    connection = http.client.HTTPConnection(place.hostname or "127.0.0.1", place.port or 80, timeout=silence)
     try:
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()

@@ -20,11 +20,14 @@ Json = dict[str, Any]
 #: Seconds between two questions where there is no stream, and after how many a stream is tried again.
 POLL: Final = 2.0
 STREAM_AGAIN: Final = 30.0
+#: Seconds without a byte after which a loop counts as hanging: the live stream has a document at least every 5 s.
+SILENCE: Final = 12.0
 #: Seconds between two looks for a loop that is gone.
 LOOK: Final = 1.0
 EVENTS: Final = 200
 LIVE: Final = "live"
 ENDED: Final = "the loop has ended"
+SILENT: Final = "the loop does not answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class Feed:
                 self._follow(find_loop(self._directory))
             except NotRunningError as error:
                 self._lose(ENDED if running_url(self._directory) is None else str(error))
+            except TimeoutError:
+                self._lose(SILENT)
             except (OSError, http.client.HTTPException) as error:
                 self._lose(f"the stream broke off ({error})")
             except CliError as error:
@@ -88,7 +93,7 @@ class Feed:
         self._put(seen_now(loop, LIVE))
         last = self._seen.events[-1]["id"] if self._seen.events else 0
         try:
-            for kind, data in stream(loop.url, "/api/v1/stream", last):
+            for kind, data in stream(loop.url, "/api/v1/stream", last, silence=SILENCE):
                 if self._over.is_set():
                     return
                 self._take(kind, data)

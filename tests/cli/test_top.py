@@ -27,7 +27,7 @@ from loop_stand_in import StandIn, standing_in
 from reconciler.board import Snapshot
 from reconciler.cli import main, top_feed
 from reconciler.cli.client import LoopClient
-from reconciler.cli.top_feed import ENDED, LIVE, Feed, seen_now
+from reconciler.cli.top_feed import ENDED, LIVE, SILENT, Feed, seen_now
 from reconciler.cli.top_keys import _keys
 from reconciler.cli.top_screen import Choices
 from reconciler.gateway import live, stream
@@ -200,6 +200,22 @@ async def test_a_connection_that_breaks_is_taken_up_again(tmp_path: Path) -> Non
         await wait_for_async(lost, 5, "the loss to be told")
         announce(tmp_path, f"http://127.0.0.1:{r.port}")
         await wait_for_async(lambda: feed.seen.lost_at is None, 5, "it to be live again")
+
+
+@anyio_test
+@pytest.mark.usefixtures("_quick")
+async def test_a_loop_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(top_feed, "SILENCE", 0.3)  # less than the 4 s in which a loop at rest says something
+    told: list[tuple[str, bool]] = []
+    async with loop(tmp_path) as r:
+        first = await anyio.to_thread.run_sync(seen_now, LoopClient(f"http://127.0.0.1:{r.port}"), LIVE)
+        feed = Feed(tmp_path, first, lambda: told.append((feed.seen.link, feed.seen.lost_at is None)))
+        feed.start()
+        try:
+            await wait_for_async(lambda: (SILENT, False) in told, 5, "the silence to be told")
+            await wait_for_async(lambda: told[-1] == (LIVE, True), 5, "it to be taken up again")
+        finally:
+            feed.close()
 
 
 @anyio_test
