@@ -23,7 +23,8 @@ def stream(
     """Yield kind ("" = none is said) and data of each event, until the stream ends in good order.
 
     `seen` is the id to go on after; `opened` is called once the loop has begun to answer; after `silence` seconds
-    without a byte it counts as broken. Raises OSError or HTTPException where it breaks, RefusedError where there is none.
+    without a byte it counts as broken. Raises OSError or HTTPException where the stream breaks, RefusedError where
+    there is none.
     """
     place = urlsplit(url)
     headers = {"Accept": "text/event-stream", **key_header()}
