@@ -7,6 +7,7 @@ from typing import Final
 
 from reconciler.core.launch import LaunchSpec
 from reconciler.engines import python_env
+from reconciler.memory.regular import read_regular
 
 _VERSION: Final = re.compile(r"""(?:__version__\s*=\s*["'])?v?(\d[^"'\s]*)""")
 #: Bytes of a file that are read for a version.
@@ -26,8 +27,7 @@ def interpreter(spec: LaunchSpec) -> Path | None:
 def version(spec: LaunchSpec, name: str) -> str | None:
     """Return the version that the file `name` of the clone says, or None. Reads it."""
     try:
-        with Path(spec.cwd, name).open(encoding="utf-8", errors="replace") as file:
-            text = file.read(_MOST)
+        text = read_regular(Path(spec.cwd, name), _MOST).decode("utf-8", "replace")
     except OSError:
         return None
     found = _VERSION.search(text)

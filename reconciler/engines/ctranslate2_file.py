@@ -1,5 +1,6 @@
 """A model of CTranslate2: what is in its `model.bin`, as far as its size in memory depends on it. Untrusted input."""
 
+import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import BinaryIO, Final
 
 from reconciler.memory.gguf import Unreadable, WeightsError
 from reconciler.memory.hf import StatCache
+from reconciler.memory.regular import open_regular
 
 #: Sizes of variables are told in bytes since this version of the format; the newest one there is.
 _OLDEST, _NEWEST = 4, 6
@@ -59,7 +61,7 @@ class _File:
 
 def _read(path: Path) -> Ct2Model:
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as raw, open(os.dup(raw.fileno()), "rb") as stream:
             return _parse(_File(path, stream))
     except FileNotFoundError:
         raise WeightsError(f"{path} does not exist") from None

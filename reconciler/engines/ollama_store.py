@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from reconciler.memory.gguf import WeightsError
+from reconciler.memory.regular import read_regular
 
 _MANIFESTS: Final = "manifests"
 _REGISTRY, _LIBRARY = "registry.ollama.ai", "library"
@@ -125,8 +126,7 @@ def _parameters(path: Path) -> Mapping[str, object]:
 def read_json(path: Path) -> Any:
     """Return what a file of Ollama's says. Blocks. Raises `WeightsError`."""
     try:
-        with path.open("rb") as file:
-            data = file.read(_LONGEST + 1)
+        data = read_regular(path, _LONGEST + 1)
         if len(data) > _LONGEST:
             raise WeightsError(f"{path} is too long to be what Ollama writes there")
         return json.loads(data)

@@ -12,6 +12,7 @@ from typing import Final
 
 from reconciler.core.launch import Role
 from reconciler.memory.gguf.cache import Remembered, Stamp
+from reconciler.memory.regular import read_regular
 
 _LARGEST: Final = 4 << 20
 _HIDES_NAMES: Final = re.compile(r"import\s*\*|__getattr__|globals\(\)|setattr|exec\(")
@@ -47,8 +48,7 @@ def read(file: Path) -> Source:
     stamp = Stamp.of(file, file.stat())
     known = _READ.get((stamp,))
     if known is None:
-        with file.open("rb") as opened:
-            data = opened.read(_LARGEST + 1)
+        data = read_regular(file, _LARGEST + 1)
         known = _parsed(data)
         _READ.put((stamp,), known, len(data))
     return known

@@ -7,6 +7,7 @@ from typing import Final
 
 from reconciler.core.memory import Estimate
 from reconciler.memory.gguf import WeightsError
+from reconciler.memory.regular import read_regular
 
 _MAGIC: Final = b"lmgg"
 #: Magic and eleven whole numbers.
@@ -47,8 +48,7 @@ class WhisperModel:
 def read(path: Path) -> WhisperModel:
     """Return what the header says. Blocks. Raises `WeightsError`, which says what the file is instead."""
     try:
-        with path.open("rb") as file:
-            head, size = file.read(_HEADER.size), path.stat().st_size
+        head, size = read_regular(path, _HEADER.size), path.stat().st_size
     except FileNotFoundError:
         raise WeightsError(f"the weights {path} do not exist") from None
     except IsADirectoryError:

@@ -10,6 +10,7 @@ from reconciler.initial.found import Kind, LeftOut, Model, about
 from reconciler.memory.gguf import WeightsError, mapped_key
 from reconciler.memory.hf import check_folder, find_model, read_shape
 from reconciler.memory.hf.instead import without_safetensors
+from reconciler.memory.regular import read_regular
 
 #: Words in the names of classes (`architectures`) -> what such models are for; the first that is found counts.
 _CLASSES: Final = (
@@ -105,8 +106,7 @@ def _talks(names: Sequence[str], folder: Path) -> bool:
     if "tokenizer_config.json" not in names:
         return False
     try:
-        with (folder / "tokenizer_config.json").open("rb") as file:
-            return b'"chat_template"' in file.read(4 << 20)
+        return b'"chat_template"' in read_regular(folder / "tokenizer_config.json", 4 << 20)
     except OSError:
         return False
 

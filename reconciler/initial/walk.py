@@ -3,6 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,9 @@ from reconciler.manifest.files import explain_os_error
 _SKIPPED: Final = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", "site-packages", ".Trash"}
 )
+
+#: What the kernel shows of itself; a link to `/` leads there, and on to every process's own `/`.
+_KERNELS: Final = ("/proc", "/sys", "/dev")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Walk:
         self._clock = clock
         self._end = clock() + bounds.seconds
         self._seen: set[tuple[int, int]] = set()
+        self._kernels = frozenset(_devices(_KERNELS))
         #: Names looked at so far.
         self.entries = 0
         #: Why it ended before everything was seen; "" = it did not.
@@ -82,13 +87,13 @@ class Walk:
         below: list[Path] = []
         try:
             own = path.stat()
-            if (own.st_dev, own.st_ino) in self._seen:
+            if (own.st_dev, own.st_ino) in self._seen or own.st_dev in self._kernels:
                 return Folder(path, ()), []
             self._seen.add((own.st_dev, own.st_ino))
             with os.scandir(path) as entries:
                 for entry in entries:
                     self.entries += 1
-                    if entry.is_dir():
+                    if _is_folder(entry):
                         below += [path / entry.name] if entry.name not in _SKIPPED else []
                     else:
                         files.append(entry.name)
@@ -97,3 +102,20 @@ class Walk:
         except OSError as error:
             self.unreadable.append(LeftOut(path, f"cannot be looked into: {explain_os_error(error)}"))
         return Folder(path, tuple(sorted(files))), sorted(below)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Say whether it is a folder, or a link to one; one that leads nowhere or to itself is a file to be named."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _devices(mounts: Iterable[str]) -> Iterator[int]:
+    """Yield the devices of those of `mounts` that are file systems of their own."""
+    root = os.stat("/").st_dev
+    for mount in mounts:
+        with suppress(OSError):
+            if (device := os.stat(mount).st_dev) != root:
+                yield device

@@ -1,5 +1,6 @@
 """Speech, images, Ollama: keys without a place, what is missing, versions, and what logs mean."""
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +11,8 @@ import pytest
 from media_specs import ENGINES, bare
 from reconciler.core.launch import Device, LaunchSpec, LoadMode, LoraAdapter, Role, Sleep
 from reconciler.core.types import Reason
-from reconciler.engines import registry
+from reconciler.engines import ctranslate2_file, registry, whisper_ggml
+from reconciler.memory.gguf import WeightsError
 
 RECORDED = Path(__file__).with_name("recorded")
 ROLES = {
@@ -216,3 +218,12 @@ def test_the_flags_are_those_of_the_recorded_help() -> None:
     assert [word for word in argv if word.startswith("--") and word not in known] == []
     owned = {"--port", "--host", "--workers", "--reload"}
     assert all(flag in known for flag in owned)
+
+
+@pytest.mark.parametrize("read", [whisper_ggml.read, ctranslate2_file.read])
+def test_weights_that_wait_for_a_writer_are_not_opened(
+    read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "model.bin")
+    with pytest.raises(WeightsError, match="it is a FIFO, not a file"):
+        read(tmp_path / "model.bin")

@@ -179,3 +179,31 @@ def test_the_usual_places(tmp_path: Path) -> None:
     assert usual(home, here, {"HF_HUB_CACHE": str(tmp_path / "hub")}) == tuple(wanted)
     assert ollama(home, {}) == home / ".ollama/models"
     assert ollama(home, {"OLLAMA_MODELS": str(tmp_path)}) is None
+
+
+def test_a_link_that_leads_to_itself_hides_nothing_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "a-loop").symlink_to("a-loop")
+    (tmp_path / "loop.gguf").symlink_to("loop.gguf")
+    model = files.chat(tmp_path / "z" / "chat.gguf")
+    (tmp_path / "z-loop").symlink_to("z-loop")
+    findings = look(tmp_path)
+    assert only(findings).path == model
+    assert list(left(findings)) == ["loop.gguf"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
+def test_a_link_does_not_lead_into_what_the_kernel_shows_of_itself(tmp_path: Path) -> None:
+    model = files.chat(tmp_path / "chat.gguf")
+    (tmp_path / "everything").symlink_to("/proc/self")
+    walk = Walk(Bounds(), lambda: 0.0)
+    findings = search([tmp_path], walk, lambda names, models: None)
+    assert (only(findings).path, walk.entries, findings.left_out) == (model, 2, ())
+
+
+def test_what_waits_for_a_writer_is_not_opened(tmp_path: Path) -> None:
+    write_model(tmp_path / "talks", QWEN)
+    os.mkfifo(tmp_path / "talks" / "tokenizer_config.json")
+    os.mkfifo(tmp_path / "ggml-base.bin")
+    findings = look(tmp_path)
+    assert only(findings).role is Role.COMPLETION
+    assert left(findings) == {"ggml-base.bin": "cannot be read: it is a FIFO, not a file"}

@@ -34,6 +34,15 @@ def test_a_mutant_becomes_a_manifest_or_is_refused_with_a_place(draw: random.Ran
         assert made.refused or any(found.kind is Kind.ERROR for found in made.findings)
 
 
+@pytest.mark.parametrize(
+    "sets", [{"s": "(" * 400 + "a" + ")" * 400}, {f"s{n}": f"+s{n + 1}" for n in range(400)} | {"s400": "a"}]
+)
+def test_sets_in_sets_in_sets_are_refused(sets: dict[str, str]) -> None:
+    config = json.dumps({"models": {"a": {"cmd": "srv --port ${PORT}"}}, "matrix": {"sets": sets}})
+    made = convert(config.encode(), "c.yaml", NOWHERE, {}, MACHINE)
+    assert "stand in each other more than 50 deep" in str([f.what for f in made.findings])
+
+
 def test_macros_that_double_each_other_end() -> None:
     lines = ["macros:", "  m0: llama-server"]
     lines += [f"  m{n}: ${{m{n - 1}}} ${{m{n - 1}}}" for n in range(1, 60)]

@@ -1,7 +1,8 @@
 """A matrix: combinations of models that may be loaded together, in its own small language of `&`, `|`, `()`, `+set`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +15,8 @@ _KNOWN: Final = frozenset({"vars", "evict_costs", "sets"})
 _TOKEN: Final = re.compile(r"\s*(?:([&|()+])|([A-Za-z0-9._:/@-]+))")
 #: Combinations of one matrix at most; llama-swap itself has no bound.
 _MOST: Final = 20_000
+#: Far from where Python gives up.
+_DEEPEST: Final = 50
 
 #: `+undefined` stands for the models that no set names.
 _REST: Final = "undefined"
@@ -85,6 +88,19 @@ class _Reader:
     names: Mapping[str, str]
     done: dict[str, Combinations] = field(default_factory=dict)
     open: list[str] = field(default_factory=list)
+    #: Parentheses and sets that are read at this moment, one within the other.
+    depth: int = 0
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Go one deeper. Raises SetError where nobody means it any more."""
+        if self.depth == _DEEPEST:
+            raise SetError(f"parentheses and sets stand in each other more than {_DEEPEST} deep")
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
 
     def combinations(self, name: str) -> Combinations:
         """Return the combinations of a set. Raises SetError."""
@@ -93,7 +109,8 @@ class _Reader:
         if name not in self.done:
             self.open.append(name)
             try:
-                self.done[name] = _Parser(_tokens(self.sources[name]), self).whole()
+                with self.within():
+                    self.done[name] = _Parser(_tokens(self.sources[name]), self).whole()
             finally:
                 self.open.pop()
         return self.done[name]
@@ -164,7 +181,8 @@ class _Parser:
 
     def one(self) -> Combinations:
         if self.take("("):
-            found = self.either()
+            with self.reader.within():
+                found = self.either()
             if not self.take(")"):
                 raise SetError("a ( is never closed")
             return found

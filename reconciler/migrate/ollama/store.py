@@ -8,6 +8,7 @@ from typing import Any, Final
 from reconciler.engines import ollama_store
 from reconciler.manifest.names import name_problem
 from reconciler.memory.gguf import WeightsError
+from reconciler.memory.regular import read_regular
 
 #: Kinds of files that say something about a model besides its weights.
 _TEXTS: Final = ("template", "system", "messages", "license", "prompt")
@@ -79,8 +80,7 @@ def _text(where: ollama_store.Place, listed: list[Any], kind: str) -> str:
     if not files:
         return ""
     try:
-        with files[0].open("rb") as file:
-            return file.read(_LONGEST).decode("utf-8", "replace")
+        return read_regular(files[0], _LONGEST).decode("utf-8", "replace")
     except OSError as error:
         raise WeightsError(f"{files[0]} cannot be read: {error.strerror}") from error
 
