@@ -62,6 +62,9 @@ def test_why_a_model_is_not_in_memory_stands_in_its_row(gateway: Served, opened:
     expect(page.locator("#plan .action")).to_contain_text("Loading coder-32b")
     # What is in flight is told once, and no time that stands still beside the one that counts on.
     expect(page.locator("#plan .steps")).not_to_contain_text("coder-32b")
+    expect(page.locator("#plan")).to_contain_text(
+        "Nothing is planned after that. llama4-109b cannot be loaded now."
+    )
     expect(page.locator("#models")).not_to_contain_text("tries again in")
     expect(page.locator("#models")).not_to_contain_text("idle ")
     expect(page.locator("#banners")).to_contain_text("only what is pinned or waited for is loaded")

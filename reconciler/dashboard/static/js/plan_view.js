@@ -59,19 +59,19 @@ function renderAction(node, bar) {
 }
 
 function renderIdle(node) {
-  const quiet = !known.status?.action && known.plan.steps.length === 0;
-  show(node, quiet);
-  if (quiet) setText(node, restText(known.status?.models ?? []));
+  const text = known.plan.steps.every(inFlight) ? restText(known.status?.models ?? [], known.status?.action) : "";
+  show(node, text);
+  setText(node, text);
 }
 
-/** Why nothing is done. */
-function restText(models) {
+/** Why nothing is done, or follows what is being done. */
+function restText(models, action) {
   const blocked = models.filter((model) => model.state === "blocked").map((model) => model.name);
   const tried = models.filter((model) => retryText(model) && model.state === "failing").sort((a, b) => a.retry_in - b.retry_in);
-  if (!blocked.length && !tried.length) return "Nothing to do: everything is as the manifest wants it, as far as there is room.";
+  if (!blocked.length && !tried.length) return action ? "" : "Nothing to do: everything is as the manifest wants it, as far as there is room.";
   const waits = blocked.length ? ` ${listed(blocked)} cannot be loaded now.` : "";
   const next = tried.length ? ` ${tried[0].name} failed, and its next try is ${retryText(tried[0])}.` : "";
-  return `Nothing can be done at the moment.${waits}${next}`;
+  return `${action ? "Nothing is planned after that." : "Nothing can be done at the moment."}${waits}${next}`;
 }
 
 function renderSteps(list, summary) {
