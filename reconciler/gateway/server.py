@@ -5,6 +5,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import anyio
@@ -12,6 +13,7 @@ import psutil
 import uvicorn
 from starlette.types import ASGIApp
 
+from reconciler.gateway.accepting import Acceptor
 from reconciler.gateway.protocol.config import ClientLimits, GatewayConfig
 from reconciler.gateway.protocol.connection import GatewayProtocol
 from reconciler.manifest.applied import GatewaySettings
@@ -60,9 +62,11 @@ def bind(settings: GatewaySettings) -> socket.socket:
 class GatewayServer(uvicorn.Server):
     """uvicorn without its signal handling, and asleep while nothing happens instead of waking ten times a second."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[["GatewayServer"], None]) -> None:
+    def __init__(self, config: GatewayConfig, started: Callable[["GatewayServer"], None]) -> None:
         self._stopping = anyio.Event()
         self._tell_started = started
+        self._acceptors: list[Acceptor] = []
+        self._config = config
         super().__init__(config)
 
     def stop(self) -> None:
@@ -77,8 +81,22 @@ class GatewayServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept, then tell the owner."""
-        await super().startup(sockets)
+        await super().startup([])
+        protocol = partial(
+            GatewayProtocol,
+            config=self._config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self._acceptors = [Acceptor(sock, protocol) for sock in sockets or ()]
         self._tell_started(self)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nothing more, then end what is under way."""
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors = []
+        await super().shutdown(sockets)
 
     async def main_loop(self) -> None:
         """Sleep until told to stop. (The `Date` header, which uvicorn would refresh here, is the protocol's.)"""

@@ -106,12 +106,15 @@ class Logs:
     def trim_all(self) -> None:
         """Rotate whatever has grown past its share, also files of models that have ended: they may have ended flooding.
 
-        A file that cannot be rotated now, as on a full disk, is left for the next time.
+        A file that cannot be rotated now, as on a full disk, is left for the next time. So are all of them where the
+        folder cannot be looked into: it is not there, or nothing can be opened.
         """
-        if self._dir.is_dir():
-            for path in sorted(self._dir.glob("*.log")):
-                with suppress(OSError):
-                    self._trim(path)
+        paths: list[Path] = []
+        with suppress(OSError):
+            paths = sorted(self._dir.glob("*.log"))
+        for path in paths:
+            with suppress(OSError):
+                self._trim(path)
 
     def is_large(self, size: int) -> bool:
         """Return whether a file of so many bytes has grown past its share of the cap."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import anyio
@@ -17,6 +18,7 @@ from reconciler.leases import LeaseBook
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches, record_of
 from reconciler.loop.observe import Observer
+from reconciler.loop.scarce import insist
 from reconciler.loop.states import States
 from reconciler.store import AsyncStore
 
@@ -92,12 +94,19 @@ class Hands:
         def escalate(text: str) -> None:
             log.warning("stopping is slow", model=launch.model, now=text)
 
+        stop = partial(
+            self.host.stop,
+            launch.process,
+            launch.id,
+            grace=grace,
+            on_escalate=escalate,
+            hurried=self.hurry.is_set,
+        )
         if launch.ready or launch.asleep:  # the next run, should it find it alive, ends what we began to end
             await self.record(launch, "stopping")
         try:
-            await self.host.stop(
-                launch.process, launch.id, grace=grace, on_escalate=escalate, hurried=self.hurry.is_set
-            )
+            # Begun anew, a stop finds what is left: nothing that was started is given up for want of a file.
+            await insist(stop, f"ending {launch.model}")
         except StopError as error:
             # Still there, so still charged: the plan will name it again.
             launch.broken, launch.ready, launch.asleep = True, False, False

@@ -28,6 +28,7 @@ from reconciler.loop.hands import SHORT_GRACE, Hands, Outcome
 from reconciler.loop.launches import Launch
 from reconciler.loop.readiness import BEFORE_READY, LoadError, explained, until_ready
 from reconciler.loop.rebuilt import first_record
+from reconciler.loop.scarce import scarce_as
 from reconciler.loop.signs import Patience
 from reconciler.loop.sleeping import ENDED_SECONDS, Sleeping
 
@@ -73,7 +74,7 @@ class Loader:
         seen = ["it has not answered yet"]
         self.patience = patience = Patience(model.load_timeout, self._hands.clock)
         try:
-            with patience.scope:
+            with patience.scope, scarce_as(_not_now):
                 if action.pid is None:
                     launch = await self._start(action, spec)
                 else:
@@ -251,6 +252,11 @@ class Loader:
         with anyio.CancelScope(shield=True):
             event = await self._hands.end(launch, SHORT_GRACE, failed=True)
         return event  # noqa: RET504 - a scope may swallow a cancellation, so mypy wants it here
+
+
+def _not_now(why: str) -> LoadError:
+    """Return the failure of a load for which the system has no file, or no thread, to spare."""
+    return LoadError(f"it could not be loaded: {why}", FailureKind.CRASHED)
 
 
 def _kind(error: HostError) -> FailureKind:

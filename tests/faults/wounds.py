@@ -4,6 +4,7 @@ A test arms one point by a file; the program looks at it whenever it passes any 
 `POINTS`: every write to the ledger, and what is done to processes.
 """
 
+import errno
 import json
 import os
 import signal
@@ -63,6 +64,10 @@ class _Watch:
             text = self.file.read_text() if self.file is not None else ""
         except FileNotFoundError:
             text = ""
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            return False  # nothing can be opened: that is this program's trouble now, and nothing was armed by it
         if text != self._text:
             self._text, self._passed = text, 0
         if not text or self.file is None:

@@ -1,5 +1,6 @@
 """Log files stay small, keep what triage needs, and never leave their directory."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -158,3 +159,20 @@ def test_a_link_in_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
 def test_a_cap_too_small_for_its_parts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="log cap"):
         Host(tmp_path, "o", log_cap=1000)
+
+
+def test_a_folder_that_cannot_be_looked_into_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> list[Path]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    logs = Logs(tmp_path / "logs", CAP)
+    os.close(logs.open("m"))
+    logs.path("m").write_bytes(b"x" * CAP)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "glob", fails)
+        logs.trim_all()
+    assert logs.size("m") == CAP
+    logs.trim_all()
+    assert logs.size("m") == 0

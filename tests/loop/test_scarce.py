@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from reconciler.loop.scarce import Looking, scarcity
+from reconciler.loop import scarce
+from reconciler.loop.scarce import Looking, insist, scarce_as, scarcity
 
 pytestmark = pytest.mark.anyio
 
@@ -54,3 +55,36 @@ async def test_a_fault_of_ours_is_none_that_passes() -> None:
 
     with pytest.raises(ValueError, match="a fault of ours"):
         await Looking("the machine").attempt(look, None)
+
+
+async def test_what_cannot_be_left_undone_is_tried_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scarce, "AGAIN", 0.0)
+    tries = 0
+
+    async def stop() -> str:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise FILES
+        return "stopped"
+
+    with capture_logs() as lines:
+        assert await insist(stop, "ending chat") == "stopped"
+    assert [(line["what"], line["error"]) for line in lines] == [("ending chat", "Too many open files")]
+
+    async def wrong() -> None:
+        raise ValueError("a fault of ours")
+
+    with pytest.raises(ValueError, match="a fault of ours"):
+        await insist(wrong, "ending chat")
+
+
+def test_a_step_fails_in_its_own_words_where_nothing_can_be_opened() -> None:
+    with pytest.raises(LookupError, match="not now: Too many open files"), scarce_as(_not_now):
+        raise FILES
+    with pytest.raises(OSError, match="Input/output"), scarce_as(_not_now):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def _not_now(why: str) -> LookupError:
+    return LookupError(f"not now: {why}")
