@@ -1,14 +1,17 @@
 """Models that died by themselves."""
 
+from functools import partial
+
 import anyio.to_thread
 
 from reconciler.core.book import DIED
 from reconciler.host import Host
 from reconciler.leases import LeaseBook
-from reconciler.loop.failures import Failure, Watch, describe
+from reconciler.loop.failures import Failure, describe
 from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
+from reconciler.loop.oom_watch import OomWatch
 from reconciler.store import AsyncStore
 
 
@@ -19,7 +22,7 @@ async def take_deaths(
     store: AsyncStore,
     keeper: Keeper,
     journal: Journal,
-    watch: Watch,
+    oom: OomWatch,
     now: float,
 ) -> None:
     """Take ready models whose process has ended out of service at once; what they left behind is the plan's business.
@@ -35,7 +38,7 @@ async def take_deaths(
             answered = book.answered(launch.model)
             book.close(launch.model)
             launches.unserve(launch)
-        failure, rest = await anyio.to_thread.run_sync(_autopsy, host, launch, watch)
+        failure, rest = await anyio.to_thread.run_sync(_autopsy, host, launch, oom)
         if slept:
             await journal.ended_asleep(launch, failure)
         elif not launch.hung:  # that was counted when it was found to hang
@@ -47,9 +50,10 @@ async def take_deaths(
             await keeper.keep(store.drop_launch(launch.id))
 
 
-def _autopsy(host: Host, launch: Launch, watch: Watch) -> tuple[Failure, tuple[int, ...]]:
+def _autopsy(host: Host, launch: Launch, oom: OomWatch) -> tuple[Failure, tuple[int, ...]]:
     """Return why it died, and which of its processes still live."""
     kills = host.kills(launch.id)
+    watch = partial(oom.starved, launch.process.pid)
     failure = describe(
         launch.spec, launch.exit, host.logs, launch.model, DIED, watch=watch, ready=True, kills=kills
     )

@@ -304,7 +304,7 @@ class Loop:
             self._store,
             self._keeper,
             self._journal,
-            self._observer.oom.starved,
+            self._observer.oom,
             now,
         )
         await self._liveness.take(self._journal, now)

@@ -237,7 +237,7 @@ class Observer:
     def _read(
         self, live: list[Launch], due: list[LaunchSpec], ports: Ports, now: float
     ) -> tuple[Memory, dict[str, Checked]]:
-        self.oom.look()
+        self.oom.look([x.process.pid for x in live])
         with self._lock:
             self._measure(live, now)
             memory = _named(self._machine.read(now), live)

@@ -1,6 +1,7 @@
 """Waiting until a process that was started answers on a port that is proved its own."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import anyio
@@ -95,7 +96,7 @@ async def explained(
             hands.host.logs,
             launch.model,
             what,
-            watch=hands.observer.oom.starved,
+            watch=partial(hands.observer.oom.starved, launch.process.pid),
             kind=kind,
             kills=hands.host.kills(launch.id),
         )

@@ -71,13 +71,13 @@ class Found:
     problems: tuple[str, ...] = ()
 
 
-def find_groups(root: Path) -> Found:
-    """Return the groups that we are in. Raises nothing; blocks for a few small reads."""
+def find_groups(root: Path, pid: int | None = None) -> Found:
+    """Return the groups that we are in, or that another process is in. Raises nothing; blocks for a few small reads."""
     groups = []
     problems = []
-    text = read_text(root / "proc/self/cgroup") or ""
+    text = read_text(root / membership(pid)) or ""
     if text.strip() and not _MEMBERSHIP.search(text):
-        problems.append(f"degraded: /proc/self/cgroup cannot be understood, no limit applied: {text[:40]!r}")
+        problems.append(f"degraded: /{membership(pid)} cannot be understood, no limit applied: {text[:40]!r}")
     table = list(_mount_table(root))
     for files, path in _memberships(text):
         mount = _choose(_mounts(table, files), path)
@@ -90,6 +90,11 @@ def find_groups(root: Path) -> Found:
             limits = tuple(name for name in files.limits if read_text(folder / name) is not None)
             groups.append(Group(files, group, folder, limits))
     return Found(tuple(groups), tuple(sorted(set(problems))))
+
+
+def membership(pid: int | None = None) -> str:
+    """Return the file that says which groups a process is in, or we are, below the root."""
+    return f"proc/{'self' if pid is None else pid}/cgroup"
 
 
 def memory_filesystems(root: Path) -> frozenset[str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from reconciler.memory.hierarchy import V1, V2, find_groups
+from reconciler.memory.hierarchy import V1, V2, Group, find_groups, membership
 from reconciler.memory.procfs import plain_fields, read_text, whole
 
 #: Bytes asked for at once at most, as a huge page: so close to its limit a group is full.
@@ -36,17 +36,33 @@ def count(root: Path = Path("/")) -> Counters:
 
     Those of version 2 of control groups contain the groups below, those of version 1 do not: the machine's does.
     """
-    groups = find_groups(root).groups
-    # Where both versions are mounted only one of them has the memory controller.
-    own = [next((g.folder for g in groups if g.files is files), None) for files in (V2, V1)]
-    counted = [_counted(folder) for folder in own if folder is not None]
+    own = [counted(group.folder) for group in _innermost(root)]
     machine = plain_fields(read_text(root / "proc/vmstat") or "").get("oom_kill")
-    return Counters(next((number for number in counted if number is not None), None), machine)
+    return Counters(next((number for number in own if number is not None), None), machine)
+
+
+def elsewhere(pid: int, root: Path = Path("/")) -> Path | None:
+    """Return the control group that counts for a process, if that is not ours; None = it is ours, or cannot be told.
+
+    A process that is about to end is said to be in the root of version 1, wherever it is. Blocks briefly.
+    """
+    if read_text(root / membership(pid)) == read_text(root / membership()):
+        return None
+    ours = {group.folder for group in _innermost(root)}
+    others = (g.folder for g in _innermost(root, pid) if g.path != "/" and g.folder not in ours)
+    return next((folder for folder in others if counted(folder) is not None), None)
+
+
+def _innermost(root: Path, pid: int | None = None) -> list[Group]:
+    """Return the group of a process, or ours: where both versions are mounted only one of them counts memory."""
+    groups = find_groups(root, pid).groups
+    found = (next((g for g in groups if g.files is files), None) for files in (V2, V1))
+    return [group for group in found if group is not None]
 
 
 def of_group(folder: Path) -> Kills | None:
     """Return what was done to the processes of a control group; None = it does not say. Blocks briefly."""
-    number = _counted(folder)
+    number = counted(folder)
     if number is None:
         return None
     texts = (read_text(folder / name) for name in (V2.limits[0], V1.limits[0]))
@@ -64,6 +80,7 @@ def _full(folder: Path, limit: int) -> bool:
     return most is None or most >= limit - CHUNK
 
 
-def _counted(folder: Path) -> int | None:
+def counted(folder: Path) -> int | None:
+    """Return how often the kernel ended a process of a control group; None = it does not say. Blocks briefly."""
     texts = (read_text(folder / name) for name in ("memory.events", "memory.oom_control"))
     return next((plain_fields(text).get("oom_kill") for text in texts if text is not None), None)

@@ -42,12 +42,13 @@ def starved(state: str) -> Callable[[Rig], None]:
         pid = rig.the(model)
         with small_machine(GROUP_MIB) as group:
             (group.folder / "cgroup.procs").write_text(str(pid))
+            rig.looked_at()
             rig.order(model, f"grow {MORE_MIB}")
             for one in under_way:
                 end = one.ended()
                 assert end.what == ("load_failed" if state == "loading" else "upstream_error"), end
             found = rig.said_of(model, "KilledByKernel")
-            assert "killed by SIGKILL (9)" in found["error"]
+            assert "killed by SIGKILL (9); the kernel ended it, for memory had run out" in found["error"]
         rig.let_go(model)
         rig.client.post(f"/api/v1/models/{model}/forget").raise_for_status()
         assert rig.asks(model).answered().by != pid

@@ -101,6 +101,12 @@ class Rig(ScriptedManager):
         self.use(models)
         wait_for(lambda: self.status()["manifest"]["generation"] > generation, SOON, "the other manifest")
 
+    def looked_at(self) -> None:
+        """Have the manager look at all there is once more, and wait until it has."""
+        generation = self.status()["manifest"]["generation"]
+        self.use(memory=2001 if "2000MiB" in self.file.read_text() else 2000)
+        wait_for(lambda: self.status()["manifest"]["generation"] > generation, SOON, "another look")
+
     def edited(self, model: str, *words: str) -> dict[str, dict[str, object]]:
         """Return the standard models, one of them with more words on its command line."""
         models = self.standard()

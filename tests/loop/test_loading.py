@@ -70,7 +70,7 @@ class Desk:
                 kills=lambda launch: self.kills,
             ),
             observer=SimpleNamespace(
-                measure=nothing, ready=nothing, oom=SimpleNamespace(starved=lambda *, ours: Starved.NO)
+                measure=nothing, ready=nothing, oom=SimpleNamespace(starved=lambda pid, *, ours: Starved.NO)
             ),
             states=SimpleNamespace(restore=self.restore),
             launches=Launches(),

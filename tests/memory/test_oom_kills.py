@@ -8,7 +8,7 @@ import pytest
 
 from linux_trees import write_files
 from reconciler.core.crashes import Starved
-from reconciler.loop.oom_watch import BEFORE, OomWatch
+from reconciler.loop.oom_watch import BEFORE, PACE, OomWatch
 from reconciler.memory import oom_kills
 from reconciler.memory.oom_kills import Counters, Kills
 from small_machine import MIB, small_machine
@@ -83,10 +83,12 @@ class Watched:
     def __init__(self, group: int | None = 3, machine: int | None = 12) -> None:
         self.now = 100.0
         self.counters = Counters(group, machine)
-        self.watch = OomWatch(lambda: self.counters, lambda: self.now)
+        #: The control group of process 7, if it is not ours.
+        self.place: Path | None = None
+        self.watch = OomWatch(lambda: self.counters, lambda: self.now, lambda pid: self.place)
 
     def starved(self, *, ours: bool = True) -> Starved:
-        return self.watch.starved(ours=ours)
+        return self.watch.starved(7, ours=ours)
 
 
 def test_a_kill_is_believed_for_a_while() -> None:
@@ -129,6 +131,38 @@ def test_nothing_is_known_without_counters_or_a_look_before() -> None:
     assert one.starved() is Starved.UNKNOWN
 
 
+def test_of_one_that_was_moved_the_group_is_asked_that_it_is_in(tmp_path: Path) -> None:
+    one = Watched()
+    one.watch.look([7])
+    one.place = tmp_path
+    write_files(tmp_path, {"memory.events": "oom_kill 2\n"})
+    one.watch.look([7])  # at once: a look that only knows of our group is of no use for it
+    one.counters = Counters(4, 13)
+    assert one.starved() is Starved.NO, "somebody was ended, in our group"
+    write_files(tmp_path, {"memory.events": "oom_kill 3\n"})
+    one.place = None  # it is about to end
+    one.now += PACE
+    one.watch.look([7])
+    assert one.starved() is Starved.YES
+    (tmp_path / "memory.events").unlink()
+    assert one.starved() is Starved.PROBABLY, "the group went with it: only the machine's count is left"
+
+
+MEMBERS = {
+    "proc/7/cgroup": "4:memory:/scope\n",
+    "proc/8/cgroup": "4:memory:/app\n",
+    "proc/9/cgroup": "4:memory:/\n",
+}
+
+
+@pytest.mark.parametrize(("pid", "folder"), [(7, "scope"), (8, None), (9, None), (10, None)])
+def test_who_is_in_another_control_group(tmp_path: Path, pid: int, folder: str | None) -> None:
+    scope = {"sys/fs/cgroup/memory/scope/memory.oom_control": "oom_kill 0\n"}
+    root = write_files(tmp_path, V1 | MEMBERS | scope)
+    found = oom_kills.elsewhere(pid, root)
+    assert found == (root / "sys/fs/cgroup/memory" / folder if folder is not None else None)
+
+
 _TAKES = f"b = bytearray(400 * {MIB})\nfor i in range(0, len(b), 4096): b[i] = 1\n"
 
 
@@ -139,4 +173,4 @@ def test_a_real_kill_is_counted() -> None:
         done = subprocess.run([sys.executable, "-c", _TAKES], preexec_fn=machine.enter, check=False)
         assert done.returncode == -9
         assert machine.kills == 1
-        assert watch.starved(ours=False) is not Starved.NO
+        assert watch.starved(1, ours=False) is not Starved.NO
