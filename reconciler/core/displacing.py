@@ -7,6 +7,7 @@ from math import inf
 
 from reconciler.core.cheapest import cheapest
 from reconciler.core.diff import Row
+from reconciler.core.leaving import portless
 from reconciler.core.patience import drained_from, is_patient, outlasts_wish
 from reconciler.core.room import Room
 from reconciler.core.selection import Stay
@@ -25,6 +26,20 @@ class Displacing(Room):
         """
         found = self._find(row, short)
         return None if found is None else sorted(found, key=lambda v: not v.busy)
+
+    def _with_port(self, row: Row, displaced: list[Row], short: int) -> list[Row] | None:
+        """Return who leaves for `row` if a port is to come free as well; None = nobody may go for one now."""
+        if row.preflight is None or not portless(row, displaced):
+            return displaced
+        holders = row.preflight.ports_of
+        if any(going.instance.model in holders for going in (*self.removals, *self.out.relief)):
+            return None  # one comes free without it
+        found = (level[name] for level in self._levels(row) for name in level if name in holders)
+        holder = next((v for v in found if v.name != row.name), None)
+        if holder is None:
+            return None
+        enough = self._freed([holder], row, max(short, 0))[1] >= short
+        return [holder] if enough else sorted([*displaced, holder], key=lambda v: not v.busy)
 
     def _find(self, row: Row, short: int) -> list[Row] | None:
         limit = bound(row)

@@ -1,6 +1,6 @@
 """Who leaves whether or not somebody needs the room, in which order, and who cannot be started."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 from reconciler.core import book
@@ -44,6 +44,13 @@ def portless(row: Row, leaving: Iterable[Row]) -> bool:
     if not holders or row.instance is not None or row.sleeper is not None:
         return False
     return not any(other.name in holders for other in leaving)
+
+
+def walled_in(row: Row, pinned: Container[str]) -> bool:
+    """Return whether no port can come free for a model: pinned ones, which never go, hold all that others do not."""
+    return (
+        portless(row, ()) and row.preflight is not None and all(m in pinned for m in row.preflight.ports_of)
+    )
 
 
 def rests_until(row: Row, now: float) -> float | None:

@@ -251,9 +251,11 @@ def _listed(names: Sequence[str]) -> str:
 
 def _block_detail(row: Row, block: Block, retry_in: float | None, selection: Selection) -> str:
     if block.reason is Reason.NOT_STARTABLE and row.preflight is not None:
+        if row.preflight.reason is None:
+            return f"{row.preflight.ports_held}: widen machine.ports, for pinned models keep theirs"
         return row.preflight.message or str(row.preflight.reason)
     if block.reason is Reason.NO_PORT and row.preflight is not None:
-        return row.preflight.ports_held
+        return f"{row.preflight.ports_held}: widen machine.ports, or evict one of them"
     if block.reason is Reason.GIVEN_UP and row.entry is not None and row.entry.kind is not None:
         until = crashes.given_up_text(row.entry.kind, row.entry.failures, retry_in or 0.0)
         helps = crashes.remedy(row.entry.kind, row.name)

@@ -10,7 +10,7 @@ from math import inf
 from typing import Final
 
 from reconciler.core.diff import Fitness, Row, Table
-from reconciler.core.leaving import portless, rests_until, spared, unstartable
+from reconciler.core.leaving import portless, rests_until, spared, unstartable, walled_in
 from reconciler.core.pressure import Level
 from reconciler.core.prewarm import Advance
 from reconciler.core.selection import Block, Coming, Going, Selection
@@ -32,6 +32,8 @@ class _Selector(Advance):
     """One pass over the table."""
 
     def run(self) -> Selection:
+        pinned = {row.name for row in self.table.rows if row.pinned}
+        self.walled_in = {row.name for row in self.table.rows if walled_in(row, pinned)}
         self._relieve()
         self._relieve_pressure()
         self.claimants = deque(self._claimants())
@@ -115,7 +117,7 @@ class _Selector(Advance):
         if row.name in self.aged and self._replaced(row):
             self._claim_afresh(row)
             return
-        reason = unstartable(row, self.now)
+        reason = self._unstartable(row)
         if reason is None and self.free is None:
             reason = Reason.MEMORY_UNKNOWN
         if reason is None and self._rests(row):
@@ -134,6 +136,11 @@ class _Selector(Advance):
             self._claim_demanded(row)
         else:
             self._claim_warm(row)
+
+    def _unstartable(self, row: Row) -> Reason | None:
+        """Return why a model cannot be started at all now, memory aside, or None."""
+        reason = unstartable(row, self.now)
+        return Reason.NOT_STARTABLE if reason is None and row.name in self.walled_in else reason
 
     def _claim_warm(self, row: Row) -> None:
         """Load a model nobody waits for: only below the soft mark, and if no room is kept from a request that waits."""
@@ -170,6 +177,10 @@ class _Selector(Advance):
         displaced = self._displace(row, short) if short > 0 else []
         if displaced is None:
             self._block_for_room(row, short + room, short)
+            return
+        displaced = self._with_port(row, displaced, short)
+        if displaced is None:
+            self.out.blocked[row.name] = Block(Reason.NO_PORT)
         elif self._owed(row, room, displaced):
             first = None if displaced else self._held_up_by(row)
             if first is not None:
@@ -177,8 +188,6 @@ class _Selector(Advance):
                 return
             # What would be freed is owed to somebody more urgent, who was not allowed to free it: leave all as it is.
             self._block_for_room(row, short + room, short, Reason.OUTRANKED)
-        elif portless(row, displaced):
-            self.out.blocked[row.name] = Block(Reason.NO_PORT)
         else:
             self._load(row, displaced)
 
@@ -255,7 +264,7 @@ class _Selector(Advance):
         for row in self.table.rows:
             if row.instance is not None or row.wanted:
                 continue
-            reason = unstartable(row, self.now)
+            reason = self._unstartable(row)
             if reason is not None:
                 self.out.hopeless[row.name] = Block(reason)
             elif row.need is not None and self.budget is not None:

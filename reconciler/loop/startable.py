@@ -31,7 +31,7 @@ def preflight(spec: LaunchSpec, owners: Mapping[int, str], ports: Ports) -> Pref
         return result
     text = _exhausted(ports, ours)
     if not ours:
-        return replace(result, reason="PortBusy", message=text)
+        return replace(result, reason="PortBusy", message=f"{text}: widen machine.ports, or end one of them")
     return replace(result, ports_of=tuple(sorted(set(ours.values()))), ports_held=text)
 
 
@@ -45,13 +45,12 @@ def examined(spec: LaunchSpec, *, settled: bool = True) -> Preflight:
 
 
 def _exhausted(ports: Ports, ours: Mapping[int, str]) -> str:
-    """Return who holds the ports of the range, and what to do; looks for the owners of the first few only."""
+    """Return who holds the ports of the range; looks for the owners of the first few only."""
     every = range(ports.first, ports.last + 1)
     shown = [*sorted(ours), *(port for port in every if port not in ours)][:NAMED]
     held = [f"{ours[port]} has {port}" if port in ours else f"{_stranger(port)} has {port}" for port in shown]
     more = [f"{len(every) - NAMED} more are taken"] if len(every) > NAMED else []
-    advice = "widen machine.ports" + (", or evict one of them" if ours else ", or end one of them")
-    return f"no port of {ports.first}-{ports.last} is free ({', '.join([*held, *more])}): {advice}"
+    return f"no port of {ports.first}-{ports.last} is free ({', '.join([*held, *more])})"
 
 
 def _stranger(port: int) -> str:

@@ -29,8 +29,6 @@ class Trouble:
     fault: Fault
     #: Waits until the manager has said so; None = it has no occasion to.
     noticed: Callable[[Rig], object] | None
-    #: What a model that was not loaded answers meanwhile: nothing = it is loaded and serves, else a code.
-    cold: str = ""
     #: State -> what the user sees.
     sees: tuple[tuple[str, str], ...] = ()
 
@@ -85,20 +83,34 @@ def _lasting(trouble: Trouble, state: str) -> Callable[[Rig], None]:
                 trouble.noticed(rig)
             goes_on(rig, state, model)
             if state == "idle":
-                _cold(rig, trouble.cold)
+                rig.asks("deaf").answered()
         over(rig)
         rig.asks("pin").answered()
 
     return run
 
 
-def _cold(rig: Rig, code: str) -> None:
-    end = rig.asks("deaf").ended()
-    assert end.what == code, end
-    rig.asks("pin").answered()
-    if code:  # what is held against it is for another cell
-        assert "widen machine.ports" in rig.model("deaf")["last_error"]
-        rig.client.post("/api/v1/models/deaf/forget")
+def _gives_its_port(rig: Rig) -> None:
+    """All ports are taken: a model that is idle leaves for the one it has, as it would for its memory."""
+    rig.asks("chat").answered()
+    with around.ports_taken(rig):
+        rig.asks("deaf").answered()
+        assert not rig.processes("chat")
+        rig.asks("chat").answered()
+        assert not rig.processes("deaf")
+    rig.asks("deaf").answered()
+
+
+def _no_port_left(rig: Rig) -> None:
+    """All ports are taken, by strangers and a pinned model."""
+    with around.ports_taken(rig):
+        one = rig.asks("deaf")
+        assert one.ended().what == "not_startable", one.end
+        verdict = rig.model("deaf")["verdict"]
+        assert "pin has " in verdict["detail"]
+        assert verdict["detail"].endswith("widen machine.ports, for pinned models keep theirs")
+        rig.asks("pin").answered()
+    rig.asks("deaf").answered()
 
 
 def _starting(trouble: Trouble) -> Callable[[Rig], None]:
@@ -127,22 +139,20 @@ _FULL: Final = (
     *_SERVES,
 )
 LASTING: Final = (
-    Trouble("ledger-locked", around.locked, ledger_unwritable, "", _FULL),
-    Trouble("no-file-may-grow", around.unwritable, ledger_unwritable, "", _FULL),
+    Trouble("ledger-locked", around.locked, ledger_unwritable, _FULL),
+    Trouble("no-file-may-grow", around.unwritable, ledger_unwritable, _FULL),
     Trouble(
         "ports-taken",
         around.ports_taken,
         None,
-        "load_failed",
         (
-            ("idle", "A load fails and says which range to widen; loaded models serve."),
             ("loading", "What has its port becomes ready."),
             *_SERVES,
             ("starting", "The models are taken over on the ports they have."),
         ),
     ),
 )
-ON_DISK: Final = Trouble("disk-full", around.full, ledger_unwritable, "", _FULL)
+ON_DISK: Final = Trouble("disk-full", around.full, ledger_unwritable, _FULL)
 
 
 def mostly_on_demand(cells: Iterable[Cell], *often: str) -> tuple[Cell, ...]:
@@ -238,6 +248,18 @@ def _lost_before(loss: Loss) -> Callable[[Rig], None]:
 
 
 _ALL: Final = (
+    Cell(
+        "ports-taken",
+        "cold",
+        "The request is told at once who has the ports, and which range to widen; loaded models serve.",
+        _no_port_left,
+    ),
+    Cell(
+        "ports-taken",
+        "idle",
+        "A model that is idle gives its port to one that is asked for, as it would give its memory.",
+        _gives_its_port,
+    ),
     *(cell for trouble in LASTING for cell in lasting(trouble)),
     *(Cell(loss.name, state, sees, _lost(loss, state)) for loss in _LOSSES for state, sees in _RENEWED),
     *(
@@ -254,6 +276,7 @@ _ALL: Final = (
 #: A ledger that is ruined in place is noticed by a look every 10 s: those cells take long.
 CELLS: Final = mostly_on_demand(
     _ALL,
-    *("ledger-locked/idle", "no-file-may-grow/streaming", "ports-taken/idle", "ports-taken/loading"),
+    *("ledger-locked/idle", "no-file-may-grow/streaming", "ports-taken/cold", "ports-taken/idle"),
+    "ports-taken/loading",
     *("ledger-deleted/idle", "ledger-garbage/starting"),
 )
