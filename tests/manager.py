@@ -1,5 +1,6 @@
 """A real `reconcile` process with directories and ports of its own, which leaves nothing running behind it."""
 
+import fcntl
 import json
 import os
 import random
@@ -8,11 +9,14 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import cycle
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self
@@ -27,7 +31,8 @@ from support import FAKE, free_port, get_json, wait_for
 RECONCILE = Path(sys.executable).with_name("reconcile")
 #: Deadline of everything that normally takes a fraction of a second, on a machine that is busy with other things.
 SOON = 15.0
-PORTS = 12
+#: Ports of one manager, and of all managers of one process of tests.
+PORTS, SLAB = 12, 120
 CHAT = "/v1/chat/completions"
 MIB = 1 << 20
 
@@ -74,17 +79,38 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def port_block(count: int) -> range:
-    """Return consecutive free ports below those the system hands out by itself."""
-    while True:
-        first = random.randrange(20000, 32000 - count)
+@cache
+def _blocks() -> Iterator[int]:
+    """Return the first ports of blocks, over and over, that no other process of tests uses.
+
+    They are below those the system hands out by itself, and locked, which ends with this process. Where all are, any
+    will do.
+    """
+    folder = Path(tempfile.gettempdir(), f"reconciler-test-ports-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    firsts = [*range(20000, 32000, SLAB)]
+    for first in random.sample(firsts, len(firsts)):
+        handle = os.open(folder / str(first), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            for port in range(first, first + count):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+        else:
+            return cycle(range(first, first + SLAB, PORTS))
+    return cycle(range(20000, 32000, PORTS))
+
+
+def port_block() -> range:
+    """Return `PORTS` consecutive free ports; of those that this process was given before, the oldest come first."""
+    while True:
+        first = next(_blocks())
+        try:
+            for port in range(first, first + PORTS):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", port))
         except OSError:
             continue
-        return range(first, first + count)
+        return range(first, first + PORTS)
 
 
 class Started(Protocol):
@@ -108,7 +134,7 @@ class Manager:
     root: Path
     state_dir: Path = field(default_factory=Path)
     gateway_port: int = field(default_factory=free_port)
-    ports: range = field(default_factory=lambda: port_block(PORTS))
+    ports: range = field(default_factory=port_block)
     #: Added to the environment of the manager.
     env: Mapping[str, str] = field(default_factory=dict)
     #: Where it runs, with all it starts; None = on this machine as it is.

@@ -1,5 +1,6 @@
 """What the machine around the manager does to it: disks, files, clocks, limits, ports. Each is undone at its end."""
 
+import errno
 import os
 import resource
 import socket
@@ -117,12 +118,16 @@ def deleted(rig: Rig) -> None:
 # -- ports, limits -------------------------------------------------------------------------------------------------
 
 
+def _promised(rig: Rig) -> set[int]:
+    """Return the ports of models that run: one that was given a port may have died, or been stopped, since."""
+    return {model["port"] for model in rig.status()["models"] if model["pid"] is not None}
+
+
 @contextmanager
 def ports_taken(rig: Rig) -> Iterator[None]:
     """Have strangers listen on every port of the range that nobody has yet."""
     if rig.process is not None and rig.process.poll() is None:
-        promised = {model["port"] for model in rig.status()["models"] if model["pid"] is not None}
-        wait_for(lambda: promised <= listening(), SOON, "models that listen")
+        wait_for(lambda: _promised(rig) <= listening(), SOON, "models that listen")
     with ExitStack() as taken:
         for port in sorted(set(rig.ports) - listening()):
             one = taken.enter_context(socket.socket())
@@ -154,9 +159,21 @@ def no_processes(rig: Rig) -> Iterator[None]:
         yield
     finally:
         (group / "pids.max").write_text("max")
-        for pid in (group / "cgroup.procs").read_text().split():
+        wait_for(lambda: _left(group), SOON, "a control group that nothing is in")
+
+
+def _left(group: Path) -> bool:
+    """Move what is in a control group out of it, and remove it; False = something was being started there meanwhile."""
+    for pid in (group / "cgroup.procs").read_text().split():
+        with suppress(ProcessLookupError):
             (_PIDS / "cgroup.procs").write_text(pid)
+    try:
         group.rmdir()
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True
 
 
 @contextmanager
