@@ -4,6 +4,7 @@ import doctest
 import importlib
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from reconciler.core.memory import Memory
 from reconciler.migrate import check
 from reconciler.migrate.finding import Kind
 from reconciler.migrate.llama_swap.convert import convert
+from reconciler.migrate.llama_swap.values import Section
 from reconciler.migrate.ollama import convert as ollama
 from tiny_gguf import write_llama
 
@@ -50,6 +52,39 @@ def test_macros_that_double_each_other_end() -> None:
     made = convert(config, "c.yaml", NOWHERE, {}, MACHINE)
     assert made.text == ""
     assert any("256 KiB of text at most" in found.advice for found in made.findings)
+
+
+@pytest.mark.parametrize("second", ['"Cafe\u0301": {CMD}', '"b": {CMD, aliases: ["Cafe\u0301"]}'])
+def test_names_that_only_look_the_same_are_refused_at_their_place(second: str) -> None:
+    config = f'models:\n  "Caf\u00e9": {{CMD}}\n  {second}\n'.replace(
+        "CMD", 'cmd: "llama-server --port ${PORT}"'
+    )
+    made = convert(config.encode(), "c.yaml", NOWHERE, {}, MACHINE)
+    errors = [found for found in made.findings if found.kind is Kind.ERROR]
+    assert [(found.place, found.advice) for found in errors] == [("c.yaml:3:3", "rename one of the two")]
+    assert "already, at c.yaml:2:3 (compared after Unicode normalisation)" in errors[0].what
+    assert not made.text
+    assert not made.refused
+
+
+def test_the_models_are_gone_through_as_often_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    whole = Section.sections
+
+    def sections(self: Section, key: str) -> Iterator[tuple[str, Section]]:
+        asked.append(key)
+        return whole(self, key)
+
+    monkeypatch.setattr(Section, "sections", sections)
+
+    def times(count: int) -> int:
+        lines = [f"  m{n}: {{cmd: 'llama-server --port ${{PORT}} -m /m{n}.gguf'}}" for n in range(count)]
+        made = convert("\n".join(["models:", *lines]).encode(), "c.yaml", NOWHERE, {}, MACHINE)
+        assert len(made.models) == count
+        return asked.count("models")
+
+    once = times(1)
+    assert times(20) == 2 * once
 
 
 def test_a_name_that_no_manifest_can_have_leaves_the_other_models(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A configuration of llama-swap as a manifest."""
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,16 +72,18 @@ class _Conversion:
     memory: Memory | None = None
     draft: ManifestDraft = field(default_factory=ManifestDraft)
     jobs: dict[str, Job] = field(default_factory=dict)
+    sections: dict[str, Section] = field(default_factory=dict)
     routing: Routing = field(default_factory=Routing)
 
     def run(self) -> Converted:
         report = self.root.report
         top.settings(self.root, self.common, self.draft)
-        sections = dict(self.root.sections("models"))
+        sections = self.sections = dict(self.root.sections("models"))
         if not sections:
             self.root.say(Kind.ERROR, "models", "there are no models in it")
         self._comments(sections)
         names = self._names(sections)
+        self._lookalikes(names)
         self.routing = top.routing(self.root, tuple(sections), names)
         self.common.shared_ports = self._shared(sections)
         for name, section in sections.items():
@@ -120,13 +123,11 @@ class _Conversion:
 
     def _names(self, sections: Mapping[str, Section]) -> dict[str, str]:
         """Return models by name and alias; a name that two have is noted."""
-        names, models = {name: name for name in sections}, self.root.section("models")
+        names = {name: name for name in sections}
         for name, section in sections.items():
             if problem := name_problem(name):
-                mark = section.node.mark if models is None else models.mark(name)
-                self.root.report.add(
-                    Kind.ERROR, mark, section.path, f"{quoted(name)}: {problem}", "rename the model"
-                )
+                what = f"{quoted(name)}: {problem}"
+                self.root.report.add(Kind.ERROR, self._mark(name), section.path, what, "rename the model")
             for item in section.ids("aliases"):
                 alias, call = item.value, section.call("aliases")
                 if problem := name_problem(alias):
@@ -142,6 +143,22 @@ class _Conversion:
                     names[alias] = name
         return names
 
+    def _lookalikes(self, names: Mapping[str, str]) -> None:
+        """Note names that differ only in how their accents are written: llama-swap takes them for two."""
+        seen: dict[str, str] = {}
+        for written, called in names.items():
+            first = seen.setdefault(unicodedata.normalize("NFC", written), written)
+            if first != written:
+                what = f"{quoted(written)} is {quoted(first)} already, at {self._mark(names[first])}"
+                what += " (compared after Unicode normalisation)"
+                call = self.sections[called].path
+                self.root.report.add(Kind.ERROR, self._mark(called), call, what, "rename one of the two")
+
+    def _mark(self, name: str) -> Mark:
+        """Return where a model's name stands."""
+        models = self.root.section("models")
+        return self.sections[name].node.mark if models is None else models.mark(name)
+
     def _shared(self, sections: Mapping[str, Section]) -> frozenset[int]:
         """Return the ports that more than one model names."""
         found = [address.fixed_port(s.text("proxy")) for s in sections.values() if s.has("proxy")]
@@ -156,8 +173,9 @@ class _Conversion:
         job = Job(name, section, self.common, report, draft, macros.merged(name, self.common.macros, own))
         if not is_null(section.node) and model.convert(job, plain=plain):
             settings.convert(job)
-            models = self._model_names()
-            aliases = [a for a in draft.keys.get("aliases", []) if a not in models and not name_problem(a)]
+            aliases = [
+                a for a in draft.keys.get("aliases", []) if a not in self.sections and not name_problem(a)
+            ]
             draft.keys["aliases"] = aliases
             if not aliases:
                 del draft.keys["aliases"]
@@ -167,9 +185,6 @@ class _Conversion:
         if report.has(Kind.ERROR) or not plain:
             self.root.report.found += [f for f in report.found if f not in self.root.report.found]
         return False
-
-    def _model_names(self) -> frozenset[str]:
-        return frozenset(name for name, _ in self.root.sections("models"))
 
     def _commented(self, job: Job) -> None:
         own = self.common.comments
@@ -213,8 +228,7 @@ class _Conversion:
         if job is None or job.draft.keys.get("engine") == "command":
             return False
         engine = job.draft.keys.get("engine", "llama.cpp")
-        section = dict(self.root.sections("models"))[name]
-        done = self._model(name, section, f"the engine {engine} refuses it ({why})")
+        done = self._model(name, self.sections[name], f"the engine {engine} refuses it ({why})")
         self._place()
         return done
 
@@ -238,7 +252,5 @@ class _Conversion:
             self.root.say(Kind.NOTE, "models", what, advice)
 
     def _all_findings(self) -> Report:
-        whole = Report(list(self.root.report.found))
-        for job in self.jobs.values():
-            whole.found += [finding for finding in job.report.found if finding not in whole.found]
-        return whole
+        found = [*self.root.report.found, *(f for job in self.jobs.values() for f in job.report.found)]
+        return Report(list(dict.fromkeys(found)))
