@@ -220,7 +220,8 @@ class Manager:
         """Start the program on this manifest; its working directory is `/`, and it is ended with the rest."""
         process: Started
         command, env = self.command(*options), {**os.environ, **self.env}
-        if self.nursery is not None:
+        # A fork would stay in the control group that it comes from.
+        if self.nursery is not None and self.inside is None:
             process = self.nursery.start(command, env, self.output)
             self.others.append(process)
             return process

@@ -51,6 +51,8 @@ def _newest(store: "Store", query: EventQuery) -> EventsDocument:
 
 
 def _next(store: "Store", query: EventQuery, after: int) -> EventsDocument:
+    if after > store.last_event():  # of a ledger that was lost: the one that was begun anew counts from 1
+        after = 0
     found: list[EventRecord] = []
     last = after
     for event in _all(store, after):
