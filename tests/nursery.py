@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -25,7 +26,10 @@ class Forked:
     def __init__(self, pid: int, ended: Mapping[int, int]) -> None:
         self.pid = pid
         self._ended = ended
-        self._pidfd = os.pidfd_open(pid)
+        #: None = it has ended before we looked, and its parent knows.
+        self._pidfd: int | None = None
+        with suppress(ProcessLookupError):
+            self._pidfd = os.pidfd_open(pid)
 
     def poll(self) -> int | None:
         """Return its exit code, negative for a signal; None while it runs."""
@@ -33,13 +37,14 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         """Return its exit code as soon as it has ended. Raises AssertionError after `timeout` seconds."""
-        select.select([self._pidfd], [], [], timeout)
+        if self._pidfd is not None:
+            select.select([self._pidfd], [], [], timeout)
         wait_for(lambda: self.poll() is not None, SOON if timeout is None else timeout, "the manager's end")
         return self._ended[self.pid]
 
     def send_signal(self, sig: int) -> None:
         """Signal it, if it still runs."""
-        if self.poll() is None:
+        if self.poll() is None and self._pidfd is not None:
             signal.pidfd_send_signal(self._pidfd, sig)
 
     def kill(self) -> None:
@@ -75,6 +80,7 @@ class Nursery:
             if "ended" in said:
                 self._ended[said["ended"]] = said["code"]
             else:
+                self._ended.pop(said["pid"], None)  # of one that had the same number
                 self._born.append(said["pid"])
 
     def _next(self, timeout: float) -> int:
@@ -90,9 +96,7 @@ class Nursery:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
-        pid = self._next(SOON)
-        self._ended.pop(pid, None)  # of one that had the same number
-        return Forked(pid, self._ended)
+        return Forked(self._next(SOON), self._ended)
 
     def run(
         self, command: list[str], env: Mapping[str, str], timeout: float

@@ -17,6 +17,8 @@ def prepare(order: dict[str, Any]) -> None:
         from nervous_manager import lose_patience
 
         lose_patience(float(order["env"]["SILENCE"]))
+    if "wound" not in order:
+        return  # a command of a person beside the manager
     wounds.armed_by(Path(order["wound"]))
     faults.clock.set_by(Path(order["wound"]).with_name("clock"))
 
