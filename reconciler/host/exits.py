@@ -74,7 +74,10 @@ class Exits:
         """Return how `process` ended, as soon as it has; for one that is not our child both fields are None."""
         if process not in self._watched and process not in self._past:
             pidfd = await anyio.to_thread.run_sync(open_pidfd, process)
-            self.watch(process, pidfd, child=await anyio.to_thread.run_sync(is_child, process))
+            child = False
+            with contextlib.suppress(OSError):  # it cannot be told, and none that we have started gets here
+                child = await anyio.to_thread.run_sync(is_child, process)
+            self.watch(process, pidfd, child=child)
         if process not in self._past:
             await self._watched[process].done.wait()
         return self._past[process]
@@ -105,7 +108,7 @@ class Exits:
         watched.done.set()
 
     async def _poll(self, watched: _Watched) -> None:
-        while await anyio.to_thread.run_sync(alive, watched.process):  # noqa: ASYNC110 - nothing tells us
+        while await anyio.to_thread.run_sync(_may_live, watched.process):  # noqa: ASYNC110 - nothing tells us
             await anyio.sleep(POLL_SECONDS)
         watched.poller = None
         self._ended(watched)
@@ -119,6 +122,14 @@ class Exits:
             watched.poller.cancel()
 
 
+def _may_live(process: Process) -> bool:
+    """Return whether a process runs, or that cannot be told now."""
+    try:
+        return alive(process)
+    except OSError:
+        return True
+
+
 def open_pidfd(process: Process) -> int | None:
     """Return a descriptor that becomes readable when exactly `process` ends; None if there is none. Blocking."""
     if not hasattr(os, "pidfd_open"):
@@ -128,7 +139,9 @@ def open_pidfd(process: Process) -> int | None:
     except OSError:
         return None
     # Checked after opening: now the descriptor cannot come to mean another process any more.
-    stat = read_stat(process.pid)
+    stat = None
+    with contextlib.suppress(OSError):  # it cannot be told: what it means stays unknown, too
+        stat = read_stat(process.pid)
     if stat is None or stat.started != process.started:
         os.close(pidfd)
         return None
@@ -136,7 +149,10 @@ def open_pidfd(process: Process) -> int | None:
 
 
 def is_child(process: Process) -> bool:
-    """Return whether `process` is (alive or a zombie) our own child. Blocking (one small read)."""
+    """Return whether `process` is (alive or a zombie) our own child. Blocking (one small read).
+
+    Raises OSError while nothing can be opened.
+    """
     stat = read_stat(process.pid)
     return stat is not None and stat.started == process.started and stat.parent == os.getpid()
 

@@ -1,5 +1,6 @@
 """Who a process is: its pid together with its start time, which no later owner of the same pid can share."""
 
+import errno
 import os
 import sys
 import time
@@ -15,6 +16,8 @@ LINUX: Final = sys.platform.startswith("linux")
 _TICKS_PER_SECOND: Final = 100
 #: The kernel's flag of a process that ends (PF_EXITING).
 _EXITING: Final = 0x4
+#: The system, or our limits, give no more for now.
+_LACKING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 #: States of what is only left for its parent to be told.
 _DEAD: Final = (b"Z", b"X", b"x")
 
@@ -41,7 +44,8 @@ class Stat:
 def read_stat(pid: int) -> Stat | None:
     """Return what is known of `pid`, zombies included; None if there is no such process. Blocking (one small read).
 
-    Start ticks do not move when the wall clock is set, so an identity outlives any clock change.
+    Start ticks do not move when the wall clock is set, so an identity outlives any clock change. Raises OSError while
+    nothing can be opened: then nothing is known of any process.
     """
     if not LINUX:
         return _read_psutil(pid)
@@ -95,7 +99,10 @@ def ending(pid: int) -> bool:
     """
     if not LINUX:
         return False
-    leader = _fields(f"/proc/{pid}/stat")
+    try:
+        leader = _fields(f"/proc/{pid}/stat")
+    except OSError:
+        return False  # it cannot be told
     if leader is None:
         return False
     if leader[0] not in _DEAD:
@@ -116,10 +123,15 @@ def _exits(fields: list[bytes]) -> bool:
 
 
 def _fields(path: str) -> list[bytes] | None:
-    """Return what a `stat` file says behind the name, which may hold blanks and brackets; None if it is gone."""
+    """Return what a `stat` file says behind the name, which may hold blanks and brackets; None if it is gone.
+
+    Raises OSError if nothing can be opened now: a process of which nothing can be read is not one that has ended.
+    """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if error.errno in _LACKING:
+            raise
         return None
     try:
         data = os.read(file, 4096)

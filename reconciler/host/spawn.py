@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,10 +55,21 @@ def spawn(command: Command, env: Mapping[str, str], output: int, group: Path | N
     placing.after_start(popen.pid, command)
     oom.prefer([popen.pid], oom.score(command.limits, oom.LOADING))
     limits.after_start(popen.pid, command.limits)
-    stat = read_stat(popen.pid)
-    if stat is None:  # it cannot be reaped yet, so only a system without process information gets here
-        raise StartError(f"pid {popen.pid} was started but cannot be read: is /proc mounted?")
-    return Process(popen.pid, stat.started)
+    return _identity(popen.pid)
+
+
+def _identity(pid: int) -> Process:
+    """Return who a child just started is. Raises StartError if that cannot be told; then it is ended: nobody knows it."""
+    why, passing = "is /proc mounted?", False
+    try:
+        stat = read_stat(pid)
+    except OSError as error:
+        stat, why, passing = None, error.strerror or str(error), True
+    if stat is None:  # it cannot be reaped yet
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise StartError(f"pid {pid} was started and cannot be read, so it was ended: {why}", passing=passing)
+    return Process(pid, stat.started)
 
 
 def _check_there(command: Command, env: Mapping[str, str]) -> None:

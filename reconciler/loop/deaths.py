@@ -12,6 +12,7 @@ from reconciler.loop.journal import Journal
 from reconciler.loop.keeper import Keeper
 from reconciler.loop.launches import Launch, Launches
 from reconciler.loop.oom_watch import OomWatch
+from reconciler.loop.scarce import insist
 from reconciler.store import AsyncStore
 
 
@@ -38,7 +39,8 @@ async def take_deaths(
             answered = book.answered(launch.model)
             book.close(launch.model)
             launches.unserve(launch)
-        failure, rest = await anyio.to_thread.run_sync(_autopsy, host, launch, oom)
+        look = partial(anyio.to_thread.run_sync, _autopsy, host, launch, oom)
+        failure, rest = await insist(look, f"how {launch.model} ended")
         if slept:
             await journal.ended_asleep(launch, failure)
         elif not launch.hung:  # that was counted when it was found to hang
