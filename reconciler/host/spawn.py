@@ -59,7 +59,7 @@ def spawn(command: Command, env: Mapping[str, str], output: int, group: Path | N
 
 
 def _identity(pid: int) -> Process:
-    """Return who a child just started is. Raises StartError if that cannot be told; then it is ended: nobody knows it."""
+    """Return who a child just started is. Raises StartError if that cannot be told: it is nobody's then, and ended."""
     why, passing = "is /proc mounted?", False
     try:
         stat = read_stat(pid)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from faults import around
 from faults.cells import Cell
-from faults.cells_around import Fault, goes_on, mostly_on_demand
+from faults.cells_around import Fault, mostly_on_demand
 from faults.rig import Rig, stranger
 from faults.states import STATES
 from manager import MIB, SOON, running
@@ -38,9 +38,9 @@ def _while_short(fault: Fault, state: str) -> Callable[[Rig], None]:
             one.ended()
         assert running(rig.pid), "the manager died of it"
         rig.client.post("/api/v1/models/deaf/forget")
-        goes_on(rig, state, model)
         if state == "draining":
-            rig.asks(model).answered()
+            wait_for(lambda: not rig.processes(model), SOON, "the end of the model that had to go")
+        rig.asks(model).answered()
 
     return run
 
