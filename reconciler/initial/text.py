@@ -11,6 +11,7 @@ from reconciler.core.launch import Role
 from reconciler.core.words import size as size_text
 from reconciler.initial.choose import Choice, Chosen
 from reconciler.initial.found import LeftOut
+from reconciler.render.init_shapes import MOST_LEFT_OUT
 
 #: What no YAML reader takes for anything but text.
 _PLAIN: Final = re.compile(r"[A-Za-z./][\w./+@=,-]*")
@@ -95,8 +96,10 @@ def _facts(choice: Choice) -> str:
 def _left_out(left: tuple[LeftOut, ...], folder: Path) -> Iterator[str]:
     if left:
         yield "\n# Left out:\n"
-    for one in left:
+    for one in left[:MOST_LEFT_OUT]:
         yield f"#   {printable(relative(one.path, folder))}: {printable(one.why)}\n"
+    if len(left) > MOST_LEFT_OUT:
+        yield f"#   and {len(left) - MOST_LEFT_OUT} more: `reconcile init --json` names them\n"
 
 
 def relative(path: Path, folder: Path) -> str:

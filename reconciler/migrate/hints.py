@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from reconciler.manifest.files import shown
 from reconciler.migrate.secret import veiled
 
 _SIZE: Final = re.compile(
@@ -31,5 +32,5 @@ def stated_size(comments: Iterable[str]) -> str | None:
 
 
 def kept(comments: Iterable[str]) -> list[str]:
-    """Return comments as they may be repeated: without what looks like a secret."""
-    return [veiled(line) for line in comments]
+    """Return comments as they may be repeated: without what looks like a secret, or no manifest may hold."""
+    return [shown(veiled(line).replace("\t", " ")) for line in comments]

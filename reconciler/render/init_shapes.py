@@ -1,8 +1,12 @@
 """The shape of what `reconcile init` found and wrote; `schemas/init.v1.json` is generated from it."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from reconciler.render.shapes import Document
+
+#: What was left out that the manifest names; the document has all of it.
+MOST_LEFT_OUT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from reconciler.render.init_shapes import MOST_LEFT_OUT
 from reconciler.render.paint import one_line, painter
 from reconciler.render.units import scale_for
 
 Json = Mapping[str, Any]
 
-#: More lines than that of what was left out hide the rest; all of them are in the manifest.
+#: More lines than that of what was left out hide the rest; the manifest names them, or the JSON.
 _MOST: Final = 12
 
 
@@ -80,4 +81,4 @@ def _left_out(left: Sequence[Json]) -> Iterator[str]:
     for one in left[:_MOST]:
         yield f"  {one_line(one['path'])}: {one_line(one['why'])}"
     if len(left) > _MOST:
-        yield f"  and {len(left) - _MOST} more: the manifest names them"
+        yield f"  and {len(left) - _MOST} more: {'the manifest' if len(left) <= MOST_LEFT_OUT else '--json'} names them"

@@ -95,6 +95,17 @@ def test_it_is_valid_and_everything_in_it_fits(tmp_path: Path) -> None:
     )
 
 
+def test_thousands_that_are_no_models_leave_the_manifest_readable(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    for number in range(1010):
+        (tmp_path / "models" / f"{number}.gguf").touch()
+    document = as_json(init(tmp_path))
+    written = (tmp_path / "manifests" / "models.yaml").read_text("utf-8")
+    assert (written.count(": is empty\n"), len(document["left_out"])) == (1000, 1010)
+    assert written.endswith("#   and 10 more: `reconcile init --json` names them\n")
+    assert "and 998 more: --json names them" in init_text(document)
+
+
 def test_the_same_machine_gets_the_same_text(tmp_path: Path) -> None:
     a_desk(tmp_path)
     init(tmp_path)

@@ -1,5 +1,6 @@
 """Ollama's folder of models as a manifest: what each becomes, and what is said of those that become none."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -103,3 +104,31 @@ def test_eyes_in_the_same_file_and_a_template_that_only_ollama_has_are_told(tmp_
         "Ollama's template is in a language of its own, and there is none in the GGUF file",
     )
     assert not made.complete
+
+
+def test_what_no_manifest_may_hold_is_written_out_in_comments_and_places(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    weights = write_llama(tmp_path / "a.gguf").read_bytes()
+    put(models, library("a", "1b"), model=weights, system=b"\x1b[1mBe\tkind\xe2\x80\xa8.")
+    put(models, library("b\nc", "1b"), model=weights)
+    made = convert(models, {})
+    assert "    # system: \\x1b[1mBe kind" in made.text
+    assert made.models == ("a:1b",)
+    assert not any("\n" in found.place for found in made.findings)
+
+
+def test_a_link_that_leads_behind_a_closed_door_hides_no_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = tmp_path / "models"
+    put(models, library("a", "1b"), model=write_llama(tmp_path / "a.gguf").read_bytes())
+    closed = put(models, library("closed", "1b"), model=b"x")
+    is_file = Path.is_file
+
+    def guarded(self: Path) -> bool:
+        if self == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return is_file(self)
+
+    monkeypatch.setattr(Path, "is_file", guarded)
+    assert convert(models, {}).models == ("a:1b",)

@@ -11,6 +11,7 @@ from reconciler.core.words import counted, size
 from reconciler.initial.found import LeftOut, Model
 from reconciler.initial.gguf_models import judged
 from reconciler.loop.preflights import examine
+from reconciler.manifest import files
 from reconciler.manifest.applied import Applied
 from reconciler.manifest.diagnostics import ManifestError
 from reconciler.manifest.tree import Mark, SourceFile
@@ -213,7 +214,7 @@ class _Conversion:
             self.shorter.append(f"{tag.name} ({own})")
 
     def _say(self, tag: Tag, kind: Kind, what: str, advice: str = "") -> None:
-        mark = Mark(SourceFile(str(tag.manifest), tag.manifest.parent), 0, 0)
+        mark = Mark(SourceFile(files.shown(tag.manifest), tag.manifest.parent), 0, 0)
         self.report.add(kind, mark, tag.name, what, advice)
 
     def _settled(self, where: Mark) -> Converted:

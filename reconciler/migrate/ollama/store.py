@@ -46,9 +46,17 @@ def tags(folder: Path) -> Iterator[Tag]:
     found = []
     for path in sorted(root.glob("*/*/*/*")):
         where = ollama_store.place(str(path))
-        if where is not None and path.is_file() and not path.name.startswith("."):
+        if where is not None and _is_file(path) and not path.name.startswith("."):
             found.append(_tag(path, where))
     yield from sorted(found, key=lambda tag: tag.name)
+
+
+def _is_file(path: Path) -> bool:
+    """Say whether something can be read there as a manifest; what lies behind a closed door cannot."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _tag(path: Path, where: ollama_store.Place) -> Tag:
