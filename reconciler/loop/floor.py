@@ -45,12 +45,20 @@ class FloorWatch:
         self._since = seen.at if self._since is None else self._since
         if seen.at - self._since < LOW_SECONDS:
             return None
+        if _is_dying(state.action.model, seen.instances):
+            # Its memory is on the way back, and not somebody else's: how it ended is told elsewhere.
+            return None
         needs, took = state.action.needs, _took(state.action.model, seen.instances)
         kept = size(book.reserve(manifest, seen.memory))
         low = f"only {size(available)} of memory were left, {kept} are kept free"
         if took > needs + state.action.holds:
             return Sunk(f"it took {size(took)} where {size(needs)} were expected, and {low}", True)
         return Sunk(f"{low}: other programs took what it needs", False)
+
+
+def _is_dying(model: str, instances: tuple[Instance, ...]) -> bool:
+    """Return whether the process that loads holds nothing any more: one that lives holds something."""
+    return any(i.committed == 0 for i in instances if i.model == model and not i.ready and not i.asleep)
 
 
 def _took(model: str, instances: tuple[Instance, ...]) -> int:

@@ -90,3 +90,10 @@ def test_who_took_the_memory(
     assert sunk.own_fault is blamed
     assert "only 100 MiB of memory were left, 1000 MiB are kept free" in sunk.message
     assert ("where 100 MiB were expected" in sunk.message) is blamed
+
+
+def test_nobody_is_blamed_for_what_a_dying_process_has_not_given_back_yet() -> None:
+    dying = replace(NEW, committed=0)
+    assert looks(100, 100, instances=(dying,)) == [None, None]
+    unknown = replace(NEW, committed=None)
+    assert looks(100, 100, instances=(unknown,))[-1] is not None

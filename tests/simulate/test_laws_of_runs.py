@@ -172,7 +172,10 @@ def test_who_was_loaded_a_moment_ago_stays(done: Run) -> None:
 @LAWS
 @given(runs())
 def test_nobody_goes_in_vain(done: Run) -> None:
-    """Whoever a model went for is loaded next, unless nobody waits for it any more, or a more urgent one came."""
+    """Whoever a model went for is loaded next, unless nobody waits for it any more, or a more urgent one came.
+
+    Or unless somebody came meanwhile for another one that would have had to go as well.
+    """
     actions, ended = done.result.actions, done.result.ended
     for place, action in enumerate(actions):
         if action.reason not in FOR_SOMEBODY or action.aborted:
@@ -192,6 +195,8 @@ def test_nobody_goes_in_vain(done: Run) -> None:
             )
             continue
         if following is None or not any(r.model == claimant.name and waits_at(r, at) for r in done.requests):
+            continue
+        if any(action.began - EPS <= r.came <= at + EPS and r.model != claimant.name for r in done.requests):
             continue
         other = done.specs[following.for_model or following.model]
         outranks = other.priority > claimant.priority or other.residency is Residency.PINNED
