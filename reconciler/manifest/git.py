@@ -115,6 +115,12 @@ def _path_hint(rev: str) -> str:
     )
 
 
+def _shallow_hint(base: Path) -> str:
+    """Return what to do where the history was cut off when it was cloned, as most CI does; "" = it was not."""
+    shallow = _run(base, READ_TIMEOUT, "rev-parse", "--is-shallow-repository").strip() == b"true"
+    return "; the clone is shallow: `git fetch --unshallow` gets the rest" if shallow else ""
+
+
 def _read_revision(path: Path, rev: str) -> Content:
     base, below = _existing(path.absolute())
     if rev.startswith("-"):
@@ -123,7 +129,9 @@ def _read_revision(path: Path, rev: str) -> Content:
     try:
         commit = _run(base, READ_TIMEOUT, "rev-parse", "--verify", f"{rev}^{{commit}}").decode().strip()
     except GitError as error:
-        raise GitError(f"there is no revision {rev!r} ({error}){_path_hint(rev)}") from None
+        raise GitError(
+            f"there is no revision {rev!r} ({error}){_path_hint(rev) or _shallow_hint(base)}"
+        ) from None
     where = os.path.normpath(prefix + below)
     kind, data = _object(base, f"{commit}:" if where == "." else f"{commit}:{where}", where, rev)
     directory = path.absolute()

@@ -94,6 +94,17 @@ def test_what_is_not_in_git_is_said(repo: Path, path: str, rev: str, said: str) 
     assert (found.code, said in found.message) == ("git", True), found.message
 
 
+def test_a_clone_whose_history_was_cut_off_says_how_to_get_the_rest(repo: Path, tmp_path: Path) -> None:
+    commit(repo)
+    cut = tmp_path / "cut"
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repo}", str(cut))
+    with pytest.raises(ManifestError, match="the clone is shallow: `git fetch --unshallow` gets the rest"):
+        load(cut / "manifests", rev="HEAD~1")
+    with pytest.raises(ManifestError) as caught:
+        load(repo / "manifests", rev="HEAD~9")
+    assert "shallow" not in str(caught.value.diagnostics)
+
+
 def test_no_repository_and_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / "m.yaml").write_text(f"{HEAD}models: {{}}\n")
