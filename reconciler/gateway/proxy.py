@@ -124,7 +124,7 @@ class DataTask(Task):
                     self.ready = self.ready or self._outgoing(lease)
                     await self.exchange(lease, *self.ready)
                 except UnreachableError as error:
-                    missed = lease.endpoint, error
+                    missed = lease.endpoint, str(error)
                 else:
                     return None
             await self.missed(*missed)

@@ -59,7 +59,7 @@ class RawTask(Task):
                     outgoing = outgoing or self._outgoing(method, target)
                     await self.exchange(lease, outgoing)
                 except UnreachableError as error:
-                    missed = lease.endpoint, error
+                    missed = lease.endpoint, str(error)
                 else:
                     return
             await self.missed(*missed)

@@ -199,17 +199,17 @@ class Task:
         finally:
             self._exchange = None
 
-    async def missed(self, endpoint: Endpoint | None, error: UnreachableError) -> None:
+    async def missed(self, endpoint: Endpoint | None, why: str) -> None:
         """Return when it is worth while to ask for a lease again: nothing was sent to the engine that it led to.
 
-        That is when the loop has closed the endpoint or opened another, or after a while. Raises `error` when the
-        time of a request in the queue is over.
+        That is when the loop has closed the endpoint or opened another, or after a while. Raises `UnreachableError`,
+        with `why`, when the time of a request in the queue is over.
         """
         self.stop.over()
         now = awake().time()
         self._give_up = self._give_up or now + self.limits.queue.timeout
         if now >= self._give_up:
-            raise error
+            raise UnreachableError(why)
         self.book.suspect()
         for _ in range(MISSED_LOOKS):
             if endpoint is None or self.book.endpoint(self.model) is not endpoint:
@@ -239,15 +239,27 @@ class Task:
             watching, self._watching = self._watching, None
             if watching is not None:
                 watching.cancel()
+        try:
+            fault = await self._failed(failure)
+            if failure is not None:
+                if fault:
+                    raise failure  # the server logs it
+                # It holds the frames through which it came, and with them the body; and they hold it: more rings.
+                failure.__traceback__ = None
+        finally:
+            failure = None
+
+    async def _failed(self, failure: Exception | None) -> bool:
+        """Answer with what went wrong, if anything did; tell whether that is a fault of the gateway itself."""
         ended = self.stop.ended
         error = await self._error_of(failure) if ended is None else await self._ended(ended)
         # It knows how to cut this request: another such ring.
         self._lease = None
-        if error is not None:
-            self.board.counts.error(self.model, error.code)
-            await self.reply.fail(error, self.extra)
-            if failure is not None and error.code == "internal_error":
-                raise failure  # the server logs it
+        if error is None:
+            return False
+        self.board.counts.error(self.model, error.code)
+        await self.reply.fail(error, self.extra)
+        return error.code == "internal_error"
 
     async def _error_of(self, failure: Exception | None) -> ApiError | None:
         """Return what the client is told of a failure; None = nothing, or nobody is there to be told."""
