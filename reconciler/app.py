@@ -24,6 +24,7 @@ from reconciler.host.ask import run_command
 from reconciler.host.owner import owner_of, write_private
 from reconciler.leases import LeaseBook
 from reconciler.loop.loop import Loop, Options
+from reconciler.loop.scarce import scarcity
 from reconciler.manifest import Applied, ManifestError, ManifestWatcher, load_manifest
 from reconciler.manifest.applied import GatewaySettings, OnExit
 from reconciler.manifest.fields import is_loopback, listen_address
@@ -78,6 +79,12 @@ def run(
             )
     except (ManifestError, BindError, StateLocked, StateUnwritable, StoreError) as error:
         print(error.render() if isinstance(error, ManifestError) else f"error: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except (OSError, RuntimeError, ExceptionGroup) as error:
+        if not (why := scarcity(error)):
+            raise
+        hint = "raise the limit (ulimit -n, ulimit -u); models that run serve on without a manager until then"
+        print(f"error: the system gives too little to run with: {why}: {hint}", file=sys.stderr)  # noqa: T201
         return 1
     finally:
         notifier.close()

@@ -1,11 +1,14 @@
 """What the composition root says of itself."""
 
+import errno
 from dataclasses import replace
+from pathlib import Path
 
+import anyio
 import pytest
 
 from board_samples import applied
-from reconciler.app import serving, with_listen
+from reconciler.app import run, serving, with_listen
 from reconciler.gateway.server import BindError
 from reconciler.manifest.applied import ApiKey, Applied, Rule, Virtual, When
 
@@ -47,3 +50,21 @@ def test_the_command_line_may_name_another_address(
 def test_an_address_that_others_reach_needs_a_key(manifest: Applied, listen: str) -> None:
     with pytest.raises(BindError, match="write a loopback address and a port"):
         with_listen(manifest, listen)
+
+
+def test_a_start_without_files_to_spare_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def starved(*_args: object, **_options: object) -> int:
+        raise ExceptionGroup("tasks", [OSError(errno.EMFILE, "Too many open files", "/proc")])
+
+    monkeypatch.setattr(anyio, "run", starved)
+    (tmp_path / "m.yaml").write_text("apiVersion: reconciler/v1\nmodels: {}\n")
+    # Neither the log nor the limits of the tests themselves are to change.
+    monkeypatch.setattr("reconciler.app.telemetry.configure", lambda json: None)
+    monkeypatch.setattr("reconciler.app.files.take_more", lambda: None)
+    path, state = tmp_path / "m.yaml", tmp_path / "state"
+    assert run(path, state_dir=state, once=True, listen=None, json=False) == 1
+    assert (
+        "too little to run with: Too many open files: raise the limit (ulimit -n" in capsys.readouterr().err
+    )
