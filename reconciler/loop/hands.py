@@ -81,8 +81,10 @@ class Hands:
         """Write down how a launch is now, so that a later run knows; return whether that succeeded.
 
         `stage`: what is about to be done with it; it is neither ready nor asleep meanwhile. Should we die now, it is
-        ended.
+        ended. One that died in between is not written down again: nobody would ever take it out.
         """
+        if not self.launches.has(launch):
+            return True
         return await self.keeper.keep(self.store.put_launch(record_of(launch, boot_id(), stage)))
 
     async def end(self, launch: Launch, grace: float, *, failed: bool) -> Event:

@@ -134,6 +134,10 @@ class Launches:
     def __iter__(self) -> Iterator[Launch]:
         return iter(sorted(self._by_id.values(), key=lambda x: (x.model, x.id)))
 
+    def has(self, launch: Launch) -> bool:
+        """Return whether a launch is still known: something of it may be left."""
+        return self._by_id.get(launch.id) is launch
+
     def add(self, launch: Launch) -> None:
         """Note a launch that has been started or adopted."""
         self._by_id[launch.id] = launch
