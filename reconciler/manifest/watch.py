@@ -105,7 +105,7 @@ class ManifestWatcher:
                 retry_at = anyio.current_time() + self.slow
             await self._look(publish)
             now = await anyio.to_thread.run_sync(self._watch_set)
-            if now != watched or (retry_at is not None and anyio.current_time() >= retry_at):
+            if now != watched or wake.moved or (retry_at is not None and anyio.current_time() >= retry_at):
                 return now
             with anyio.move_on_after(self._patience(retry_at)):
                 await wake.changed.wait()
@@ -195,7 +195,9 @@ class ManifestWatcher:
         try:
             while not wake.stop.is_set():
                 changes = listener.watch(BURST_MS, step, WAIT_MS, wake.stop)
-                if isinstance(changes, set) and any(watched.concerns(path) for _, path in changes):
+                paths = {path for _, path in changes} if isinstance(changes, set) else set()
+                wake.moved = wake.moved or not paths.isdisjoint(watched.directories)
+                if any(watched.concerns(path) for path in paths):
                     anyio.from_thread.run_sync(wake.set)
         except _CANNOT_LISTEN as error:
             wake.failure = str(error) or type(error).__name__
@@ -222,6 +224,8 @@ class _Wake:
     def __init__(self) -> None:
         self.stop = threading.Event()
         self.changed = anyio.Event()
+        #: A watched directory was moved or made anew, be it the same again by now: nobody tells of what is in it.
+        self.moved = False
         #: Why the thread listens no more, if it had to give up.
         self.failure = ""
 

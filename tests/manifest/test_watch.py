@@ -249,6 +249,21 @@ async def test_a_directory_may_vanish_and_come_back(tmp_path: Path) -> None:
         await seen.until(lambda: seen.beta() == "six", "and it is watched again")
 
 
+async def test_a_directory_that_was_away_for_a_moment_is_watched_again(tmp_path: Path) -> None:
+    """It is the same one, and so fast back that no look missed it; the system tells no more of what is in it."""
+    folder, elsewhere = tmp_path / "manifests", tmp_path / "elsewhere"
+    folder.mkdir()
+    target = folder / "m.yaml"
+    target.write_bytes(text("before"))
+    async with watching(folder) as (seen, _):
+        for number in range(3):
+            folder.rename(elsewhere)
+            elsewhere.rename(folder)
+            await anyio.sleep(0.3)  # until that has been looked at: only the next save is to be told of
+            rename(target, text(f"after{number}"))
+            await seen.until_beta(f"after{number}")
+
+
 async def test_files_of_a_directory_come_and_go(tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_bytes(text())
     async with watching(tmp_path) as (seen, _):
