@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from reconciler.committed import keep
 from reconciler.glossary import Word, all_words
 from reconciler.glossary.words import Kind
 
@@ -49,18 +50,7 @@ def _cell(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or check that the committed one is this; return the exit status."""
-    if arguments == ["--write"]:
-        PATH.write_text(page(), "utf-8")
-        return 0
-    if arguments == ["--check"]:
-        if PATH.is_file() and PATH.read_text("utf-8") == page():
-            return 0
-        sys.stderr.write(
-            f"{PATH} is not what the code says: run python -m reconciler.glossary.page --write\n"
-        )
-        return 1
-    sys.stderr.write("usage: python -m reconciler.glossary.page --check | --write\n")
-    return 64
+    return keep({PATH: page()}, "reconciler.glossary.page", arguments)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from reconciler.committed import keep
 from reconciler.manifest.schema import manifest_schema
 
 Schema = Mapping[str, Any]
@@ -163,18 +164,7 @@ def _cell(text: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or check that the committed one is this; return the exit status."""
-    if arguments == ["--write"]:
-        PATH.write_text(page(), "utf-8")
-        return 0
-    if arguments == ["--check"]:
-        if PATH.is_file() and PATH.read_text("utf-8") == page():
-            return 0
-        sys.stderr.write(
-            f"{PATH} is not what the code says: run python -m reconciler.manifest.reference --write\n"
-        )
-        return 1
-    sys.stderr.write("usage: python -m reconciler.manifest.reference --check | --write\n")
-    return 64
+    return keep({PATH: page()}, "reconciler.manifest.reference", arguments)
 
 
 if __name__ == "__main__":

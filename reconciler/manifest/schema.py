@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from reconciler.committed import keep
 from reconciler.manifest.document import Document
 from reconciler.manifest.names import NAME_LENGTH
 
@@ -53,22 +54,9 @@ def schema_text() -> str:
 
 def main(arguments: list[str]) -> int:
     """Print, `--check` or `--write` the committed schema; return the exit status."""
-    text = schema_text()
-    if arguments == ["--write"]:
-        SCHEMA_PATH.parent.mkdir(exist_ok=True)
-        SCHEMA_PATH.write_text(text, "utf-8")
-        return 0
-    if arguments == ["--check"]:
-        if SCHEMA_PATH.is_file() and SCHEMA_PATH.read_text("utf-8") == text:
-            return 0
-        sys.stderr.write(
-            f"{SCHEMA_PATH} is not what the code says: run python -m reconciler.manifest.schema --write\n"
-        )
-        return 1
     if arguments:
-        sys.stderr.write("usage: python -m reconciler.manifest.schema [--check | --write]\n")
-        return 64
-    sys.stdout.write(text)
+        return keep({SCHEMA_PATH: schema_text()}, "reconciler.manifest.schema", arguments)
+    sys.stdout.write(schema_text())
     return 0
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from reconciler.committed import keep
 from reconciler.render.access_shapes import WhoamiDocument
 from reconciler.render.advice_shapes import AdviceDocument
 from reconciler.render.budget_shapes import BudgetDocument
@@ -186,22 +187,7 @@ def main(arguments: list[str]) -> int:
         FOLDER / f"{name}.v1.json": json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
         for name, schema in SCHEMAS.items()
     }
-    if arguments == ["--write"]:
-        FOLDER.mkdir(exist_ok=True)
-        for path, text in texts.items():
-            path.write_text(text, "utf-8")
-        return 0
-    if arguments == ["--check"]:
-        stale = [
-            path.name for path, text in texts.items() if not path.is_file() or path.read_text("utf-8") != text
-        ]
-        for name in stale:
-            sys.stderr.write(
-                f"schemas/{name} is not what the code says: run python -m reconciler.render.schemas --write\n"
-            )
-        return 1 if stale else 0
-    sys.stderr.write("usage: python -m reconciler.render.schemas --check | --write\n")
-    return 64
+    return keep(texts, "reconciler.render.schemas", arguments)
 
 
 if __name__ == "__main__":

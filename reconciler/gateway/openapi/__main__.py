@@ -4,6 +4,7 @@ import json
 import sys
 from typing import Final
 
+from reconciler.committed import keep
 from reconciler.gateway.openapi.document import document
 from reconciler.render.schemas import FOLDER
 
@@ -17,18 +18,7 @@ def text() -> str:
 
 def main(arguments: list[str]) -> int:
     """Check or write; return the exit status."""
-    if arguments == ["--write"]:
-        FILE.write_text(text(), "utf-8")
-        return 0
-    if arguments == ["--check"]:
-        if FILE.is_file() and FILE.read_text("utf-8") == text():
-            return 0
-        sys.stderr.write(
-            f"schemas/{FILE.name} is not what the code says: run python -m reconciler.gateway.openapi --write\n"
-        )
-        return 1
-    sys.stderr.write("usage: python -m reconciler.gateway.openapi --check | --write\n")
-    return 64
+    return keep({FILE: text()}, "reconciler.gateway.openapi", arguments)
 
 
 if __name__ == "__main__":
