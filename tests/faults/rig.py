@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, Self
 
 from faults.clients import Asked
@@ -58,10 +59,13 @@ class Rig(ScriptedManager):
 
     def let_go(self, model: str) -> None:
         """Let `model` answer, and become ready if its load was held; what took its memory gives it back."""
-        while self.hogs:
-            self.hogs.pop().__exit__(None, None, None)
+        self._end_hogs()
         self._hold(model).unlink(missing_ok=True)
         self._gate(model).touch()
+
+    def _end_hogs(self) -> None:
+        while self.hogs:
+            self.hogs.pop().__exit__(None, None, None)
 
     def _hold(self, model: str) -> Path:
         return self.gates / f"{model}.hold"
@@ -158,6 +162,12 @@ class Rig(ScriptedManager):
         """Have the program die at a point inside it: see wounds.py."""
         self._armed_at = time.monotonic()
         wound.arm(self.wound)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_hogs()  # a cell that fails lets nothing go
+        super().__exit__(kind, error, trace)
 
     # -- what is asked --------------------------------------------------------------------------------------------
 
