@@ -122,7 +122,13 @@ def listening() -> set[int]:
 
 
 def ledger(rig: Rig) -> Iterator[str]:
-    """The launches on record are the processes that run."""
+    """The launches on record are the processes that run; the last edit may just be taking one away."""
+    with suppress(AssertionError):
+        wait_for(lambda: not list(_on_record(rig)), 2, "a ledger that says what runs")
+    yield from _on_record(rig)
+
+
+def _on_record(rig: Rig) -> Iterator[str]:
     with peek(rig.state_dir / DATABASE) as store:
         records = {(record.model, record.pid) for record in store.launches()}
     known = {(m["name"], m["pid"]) for m in rig.status()["models"] if m["pid"] is not None}
