@@ -52,7 +52,7 @@ def test_a_load_that_takes_far_more_than_it_was_given_is_ended(narrow: tuple[Man
     text = error["message"]
     assert "where 100 MiB were expected" in text
     assert f"{RESERVE} MiB are kept free" in text
-    [line] = manager.log("load failed", model="greedy")
+    line = manager.wait_log("load failed", model="greedy")
     assert line["error"] in text
     [(reason, event)] = wait_for(lambda: manager.events("load-failed", "greedy"), SOON, "the event")
     assert (reason, event) == ("KilledByUs", line["error"])

@@ -160,11 +160,16 @@ def test_a_calm_look_at_ten_models_costs_little(servers: list[Server]) -> None:
     servers.extend(Server() for _ in range(10))
     trees = {f"model-{i}": [server.pid] for i, server in enumerate(servers)}
     machine.held(trees, 0.0)
-    costs = []
+    files = [f"/proc/{server.pid}/status" for server in servers]
+    costs, bare = [], []
     for i in range(50):
         began = time.thread_time()
         machine.read(float(i))
         machine.held(trees, float(i))
         costs.append(time.thread_time() - began)
-    # About 0.4 ms where it was measured. The best of many looks, since the machine that tests may be busy.
-    assert min(costs) < 0.001
+        began = time.thread_time()
+        for file in files:
+            Path(file).read_bytes()
+        bare.append(time.thread_time() - began)
+    # The best of many looks, since the machine that tests may be busy.
+    assert min(costs) < 6 * min(bare)
