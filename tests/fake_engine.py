@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-LIFETIME_SECONDS = 900
+LIFETIME_SECONDS = int(os.environ.get("FAKE_ENGINE_LIFETIME", "900"))
 MIB = 1 << 20
 
 

@@ -214,6 +214,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     given = parser.parse_args()
     print(f"seed {given.seed}, {given.minutes:g} minutes", flush=True)
+    os.environ["FAKE_ENGINE_LIFETIME"] = str(int(given.minutes * 60) + 900)  # the stranger has to see the end
     with tempfile.TemporaryDirectory(prefix="soak-") as folder, Nursery("faults.zygote") as nursery:
         root = Path(folder, "rig")
         with standing(root, nursery) as rig:
