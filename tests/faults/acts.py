@@ -34,8 +34,13 @@ def starts_after_death(rig: Rig) -> None:
 def pause(pids: Iterable[int]) -> None:
     """Stop processes, as a terminal or a suspend does; return when they have stopped, fail if one is gone."""
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda pid=pid: process_state(pid) == "T", SOON, f"{pid} to stop")  # type: ignore[misc]
+        wait_for(lambda pid=pid: _stops(pid), SOON, f"{pid} to stop")  # type: ignore[misc]
+
+
+def _stops(pid: int) -> bool:
+    """Signal a process and say whether it stands: who is being ended is told to go on, which takes the signal back."""
+    os.kill(pid, signal.SIGSTOP)
+    return process_state(pid) == "T"
 
 
 def go_on(pids: Iterable[int]) -> None:

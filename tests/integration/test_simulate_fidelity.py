@@ -206,6 +206,7 @@ def test_a_live_run_of_llama_cpp_and_its_replay(new_manager: NewManager, tmp_pat
     compare(new_manager, models, 800, mix(list(sizes), 60, 2.8, seed=9), tmp_path)
 
 
+@pytest.mark.alone
 def test_a_live_run_of_models_that_take_their_time_and_its_replay(
     new_manager: NewManager, tmp_path: Path
 ) -> None:
