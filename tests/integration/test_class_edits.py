@@ -11,7 +11,8 @@ class Echo:
 
 
 def test_an_edited_class_replaces_its_process_and_a_broken_one_does_not(manager: Manager) -> None:
-    manager.env["PYTHONDONTWRITEBYTECODE"] = "1"  # that of a text of the same size and second would be taken
+    # Bytecode of a text of the same size and second would be taken for that of the new one.
+    manager.env = {**manager.env, "PYTHONDONTWRITEBYTECODE": "1"}
     file = manager.manifests / "edited_class.py"
     file.write_text(TEXT.format("old"))
     model = {"engine": "python", "entry": "edited_class:Echo", "role": "chat", "residency": "warm"}
