@@ -44,9 +44,12 @@ def again(rig: Rig) -> tuple[float, float]:
 
 
 # Each start may take READY_AT_LAST, and so may the answers after it, on a machine that does other things as well.
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    "kills", [3, pytest.param(50, marks=[pytest.mark.slow_faults, pytest.mark.timeout(900)])]
+    "kills",
+    [
+        pytest.param(3, marks=pytest.mark.timeout(240)),
+        pytest.param(50, marks=[pytest.mark.slow_faults, pytest.mark.timeout(900)]),
+    ],
 )
 def test_killed_in_a_row_under_load(kills: int, tmp_path: Path) -> None:
     with standing(tmp_path, None) as rig:
