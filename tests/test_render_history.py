@@ -56,6 +56,15 @@ def test_events_as_lines(store: Store) -> None:
     assert_golden("events.txt", "\n".join(EventLines(painter(False)).lines(document["events"])) + "\n")
 
 
+def test_an_id_that_a_ledger_never_gave_reads_it_from_its_beginning(store: Store) -> None:
+    """Who followed a ledger that was lost has an id above all of the one that was begun anew."""
+    every = events(store, EventQuery(after=0))
+    assert len(every.events) > 1
+    assert events(store, EventQuery(after=every.last + 1)) == every
+    assert events(store, EventQuery(after=every.last)).events == ()
+    assert events(store, EventQuery(after=every.last - 1)).events == every.events[-1:]
+
+
 def test_bad_events_are_red_and_good_ones_green(store: Store) -> None:
     lines = EventLines(painter(True)).lines(events_json(events(store, EventQuery()))["events"])
     assert [("\x1b[31m" in line, "\x1b[32m" in line) for line in lines] == [

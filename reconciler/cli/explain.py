@@ -32,14 +32,15 @@ def explain(
     """
     from reconciler.cli.client import NotRunningError
     from reconciler.cli.names import NoSuchModelError
-    from reconciler.cli.words import meanings, meant
+    from reconciler.cli.words import meanings
+    from reconciler.glossary import nearest
 
     try:
         _explain_model(what, json=json, state_dir=state_dir)
     except (NotRunningError, NoSuchModelError) as error:
         found = meanings(what)
         if not found:
-            guess = meant(what)
+            guess = nearest(what)
             raise type(error)(f'{error}\nof the words, "{guess}" is near') if guess else error from None
         if json:
             say_json([meaning.document() for meaning in found])

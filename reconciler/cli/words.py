@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from reconciler.glossary import Word, find, nearest
+from reconciler.glossary import Word, find
 from reconciler.manifest import reference
 
 WIDTH: Final = 96
@@ -41,11 +41,6 @@ def meanings(text: str) -> list[Meaning]:
     found = [_of_word(word) for word in find(text)]
     key = None if found else reference.find(text, reference.keys())
     return [_of_key(key)] if key else found
-
-
-def meant(text: str) -> str | None:
-    """Return the word or key that is probably meant by one that is not known, or None."""
-    return nearest(text)
 
 
 def _of_word(word: Word) -> Meaning:
