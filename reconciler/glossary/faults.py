@@ -91,6 +91,8 @@ FAULTS: Final = (
         "The engine knows by itself how to ask whether it is ready.",
         "delete `health`; it is for `engine: command`",
     ),
+    _fault("hook", "The value is no address of the model's own server.", page="state.md"),
+    _fault("host", "The value is not the name of a host, without a port.", page="access.md"),
     _fault(
         "invisible-character",
         "A character that cannot be seen would change the meaning: a no-break space, a control character.",
@@ -115,7 +117,13 @@ FAULTS: Final = (
         "add `gateway.api_keys`, or listen on 127.0.0.1",
         "access.md",
     ),
+    _fault(
+        "origin",
+        "The value is not the origin of a page: scheme, host and port, and nothing after them.",
+        page="access.md",
+    ),
     _fault("overflow", "`overflow` has no effect for a model that writes no text.", page="context.md"),
+    _fault("path", "The path could only be used by a shell: it begins with `~` or `$`."),
     _fault("pattern", "The text does not have the form that this key takes."),
     _fault("percent", "The value is not a percentage.", "write 75%", _SIZES),
     _fault("port-clash", "A port is used twice: by two models, the gateway, or `machine.ports`."),

@@ -15,7 +15,7 @@ from reconciler.glossary.words import Kind
 
 ROOT = Path(__file__).parents[2]
 #: Functions of the manifest's modules that take a code, and where among the arguments it is.
-NOTING = {"refuse": 0, "add": 1, "add_file": 1}
+NOTING = {"refuse": 0, "add": 1, "add_file": 1, "matching": 1}
 
 
 def names(kind: Kind) -> set[str]:
